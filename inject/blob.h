@@ -78,7 +78,6 @@ static inline uint64_t thread_word(void)
  * A load that may fail. The supervisor ends the fault (supervisor/tracee/fault_fixup.c): an entry
  * of .loads is two distances, each from its own word: to the instruction, and to the one behind it.
  */
-#define LOAD_FAILED (~0ull) /* no pc, no thread pointer, and no rsp or rbp that leads anywhere */
 #define LISTED_LOAD(from) \
 	"1: mov " from    \
 	", %0\n2:\n\t.pushsection .loads, \"a\"\n\t.long 1b - ., 2b - .\n\t.popsection"

@@ -58,16 +58,12 @@ void memory_leaves(uint64_t nr, const uint64_t *a)
 		break;
 	case __NR_munmap: forget(a[0], a[1]); break;
 	case __NR_mprotect:
-	case __NR_pkey_mprotect:
 		if (!(a[2] & WIRE_PROT_READ))
 			forget(a[0], a[1]);
 		break;
 	case __NR_brk:
 		if (a[0])
 			forget_break(a[0], current_break());
-		break;
-	case __NR_shmdt:
-		forget(a[0], 1ull << WIRE_ADDRESS_BITS); /* its length is not known */
 		break;
 	}
 }
@@ -146,8 +142,7 @@ bool spares_ours(struct scope s, const struct entry *e, uint64_t nr, uint64_t *a
 		}
 		return false;
 	case __NR_munmap:
-	case __NR_mprotect:
-	case __NR_pkey_mprotect: /* more than what is ours cannot be one mapping */
+	case __NR_mprotect: /* more than what is ours cannot be one mapping */
 		return within_agent(a[0], length) && is_ours(s, e, a[0], length);
 	}
 	return false;

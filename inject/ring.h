@@ -19,9 +19,9 @@ static inline uint64_t thread_pointer(void)
 
 static inline uint64_t thread_pointer_calling(void)
 {
-	uint64_t fs = PROC->tls_ready ? thread_word_calling() : LOAD_FAILED;
+	uint64_t fs = PROC->tls_ready ? thread_word_calling() : WIRE_LOAD_FAILED;
 
-	return likely(fs != LOAD_FAILED) ? fs : thread_pointer_early();
+	return likely(fs != WIRE_LOAD_FAILED) ? fs : thread_pointer_early();
 }
 
 /* The slot of the thread whose pointer is FS. NULL: none is left, or mtrun is gone. */

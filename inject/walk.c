@@ -27,7 +27,7 @@
  * another thread may make one between the proof and the read. Nobody takes away a stack that is in
  * use; but wrong unwind information, or a stack that once led into another one, may have made us
  * read beyond it. So each read may fault: the supervisor, which is told by ptrace, then sets the
- * word to LOAD_FAILED (supervisor/tracee/fault_fixup.c), and all threads forget. Hence wrong unwind
+ * word to WIRE_LOAD_FAILED (supervisor/tracee/fault_fixup.c), and all threads forget. Hence wrong unwind
  * information ends in [truncated], never in a fault that the program sees.
  *
  * Rules that need a register other than rsp and rbp are rare (hand-written assembly): the walk then

@@ -235,7 +235,6 @@ static inline int wire_is_wide(enum wire_kind k)
 	       (k >= WIRE_MAP && k <= WIRE_BREAK);
 }
 static inline int wire_has_counter(enum wire_kind k) { return k >= WIRE_ALLOC && k <= WIRE_GONE; }
-static inline int wire_has_ticket(enum wire_kind k) { return wire_is_wide(k); }
 
 /*
  * Which counter an address takes its numbers from. Counters start at 0; the first event of a
@@ -514,6 +513,12 @@ struct wire_modules {
 #define WIRE_KIDS	  3u
 #define WIRE_PC_TRUNCATED 1ull /* no way to go on from there */
 #define WIRE_PC_DEEP	  2ull /* deeper than --depth */
+/*
+ * What a load of the trampoline's brings that faulted, and that we ended
+ * (supervisor/tracee/fault_fixup.c): no pc, no thread pointer, and no rsp or rbp that leads
+ * anywhere.
+ */
+#define WIRE_LOAD_FAILED (~0ull)
 /* the pc was interrupted (signal), not a return address: do not subtract 1 */
 #define WIRE_PC_EXACT (1ull << 62)
 #define WIRE_PC_MASK  WIRE_ADDRESS_MASK

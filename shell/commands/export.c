@@ -173,7 +173,7 @@ static void leave_out_negative(const struct request *r, struct view *view)
 	if (left && !r->total)
 		message_say("export: %zu stack%s that hold%s less than before (%" PRId64
 			    " bytes) %s left out: %s has no negative amounts",
-			    left, left == 1 ? "" : "s", left == 1 ? "s" : "", bytes,
+			    left, plural(left), left == 1 ? "s" : "", bytes,
 			    left == 1 ? "is" : "are", r->format->name);
 }
 

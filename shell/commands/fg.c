@@ -25,12 +25,6 @@ struct hand {
 	bool back;
 };
 
-static void nothing(void *ctx, short revents)
-{
-	(void)ctx;
-	(void)revents;
-}
-
 static void take(struct shell *shell, struct hand *h)
 {
 	int n = h->len ? 0 : keyboard_take(shell, h->keys, sizeof(h->keys));
@@ -82,7 +76,7 @@ static int fg(struct shell *shell, struct call *call)
 	screen_enter(shell->screen, SCREEN_HANDED);
 	terminal_mode(shell->terminal, TERMINAL_RAW);
 	while (!h.back && !err && !session_ended(shell->session) && !shell->leave) {
-		session_watch(shell->session, 0, h.len ? 0 : POLLIN, nothing, NULL);
+		session_watch(shell->session, 0, h.len ? 0 : POLLIN, NULL, NULL);
 		err = shell_turn(shell, h.len ? 10 : -1);
 		take(shell, &h);
 		give(&h);

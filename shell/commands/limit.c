@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/escape.h"
+#include "base/units.h"
 #include "report/print.h"
 #include "session/api_answer.h"
 #include "session/asking.h"
@@ -160,7 +161,7 @@ static void print_text(const struct shell *shell, const struct call *call, const
 		escape_printf(out, ", room for %" PRIu64 " (%s)", limit_room(limit, allocated),
 			      size_text(&size, limit_room(limit, allocated)));
 	escape_printf(out, "\nhits       %" PRIu64 "; %" PRIu64 " request%s refused\n",
-		      p->limit.hits, refused, refused == 1 ? "" : "s");
+		      p->limit.hits, refused, plural(refused));
 	if (refused && stacks)
 		print_report_stacks(out, v, sites, &call->layout);
 	else if (refused)

@@ -157,7 +157,7 @@ static void print_frag(const struct call *call, const struct mapping *m, size_t 
 
 	escape_printf(out,
 		      "%" PRIu64 " page%s (%s) of which at most half is live: %s of live blocks\n",
-		      r->all.pages, r->all.pages == 1 ? "" : "s",
+		      r->all.pages, plural(r->all.pages),
 		      size_text(&kept, r->all.pages * TALLY_PAGE),
 		      size_text(&live, r->all.live_bytes));
 	if (call->layout.columns) {

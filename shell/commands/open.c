@@ -6,6 +6,7 @@
 
 #include "base/escape.h"
 #include "base/message.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "log/replay.h"
 #include "shell/common/arguments.h"
@@ -16,8 +17,7 @@
 /* `open`: another log instead of the one that is open; alone, which ones there are beside it. */
 static void print_set(FILE *out, const struct log_set *set, bool is_open)
 {
-	const char *path = set->file[0].path, *slash = strrchr(path, '/'),
-		   *name = slash ? slash + 1 : path;
+	const char *name = text_last_part(set->file[0].path);
 	time_t seconds = (time_t)(set->clock_ms / 1000);
 	struct text_buffer size;
 	uint64_t bytes = 0;
@@ -30,8 +30,8 @@ static void print_set(FILE *out, const struct log_set *set, bool is_open)
 		strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S", &tm);
 	escape_printf(out, "%c %-28.*s %s  %8s in %zu file%s, %" PRIu32 " to %" PRIu32 "\n",
 		      is_open ? '*' : ' ', (int)strcspn(name, "-"), name, clock,
-		      size_text(&size, bytes), set->files, set->files == 1 ? "" : "s",
-		      set->file[0].number, set->file[set->files - 1].number);
+		      size_text(&size, bytes), set->files, plural(set->files), set->file[0].number,
+		      set->file[set->files - 1].number);
 }
 
 static void left_out(void *ctx, const char *text)

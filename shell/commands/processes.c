@@ -13,10 +13,6 @@
 #include "shell/common/shell.h"
 
 /* `processes`: the tree, those that ended included. */
-static bool ended(enum process_state state)
-{
-	return state == PROCESS_EXITED || state == PROCESS_HELD;
-}
 
 static void row_text(FILE *out, const struct ended *e, bool chosen)
 {
@@ -28,7 +24,7 @@ static void row_text(FILE *out, const struct ended *e, bool chosen)
 	escape_printf(out, "%c %7d %7d  %-9s %12s %12" PRIu64 " %12s  %s", chosen ? '*' : ' ',
 		      (int)e->pid, (int)e->ppid, process_state_name(e->state), heap, e->totals.mmap,
 		      allocs, e->command ? e->command : "?");
-	if (ended(e->state) && e->wait_status)
+	if (process_state_ended(e->state) && e->wait_status)
 		escape_printf(out, " (%s)", wait_status_text(e->wait_status, end, sizeof(end)));
 	if (e->unsupervised)
 		escape_printf(out, " (not known: %s)", e->unsupervised);
@@ -41,7 +37,7 @@ static void row_cells(struct grid *g, const struct ended *e, bool chosen)
 	struct text_buffer size;
 	char end[64] = "";
 
-	if (ended(e->state) && e->wait_status)
+	if (process_state_ended(e->state) && e->wait_status)
 		wait_status_text(e->wait_status, end, sizeof(end));
 	grid_cellf(g, "%s%d", chosen ? "*" : "", (int)e->pid);
 	grid_cellf(g, "%d", (int)e->ppid);

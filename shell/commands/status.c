@@ -133,7 +133,7 @@ static void print_json(struct shell *shell, FILE *out, const struct facts *f)
 	json_object(&j, NULL);
 	json_int(&j, "pid", f->p->pid);
 	json_string(&j, "state", process_state_name(process_state_seen(f->p)));
-	if (f->p->state == PROCESS_EXITED || f->p->state == PROCESS_HELD)
+	if (process_state_ended(f->p->state))
 		json_int(&j, "exit_status", wait_status_number(f->p->wait_status));
 	else
 		json_null(&j, "exit_status");
@@ -209,11 +209,11 @@ static void print_state(FILE *out, const struct facts *f)
 
 	escape_printf(out, "program    %d (%s), ", (int)f->p->pid,
 		      f->p->command ? f->p->command : "?");
-	if (f->p->state == PROCESS_EXITED || f->p->state == PROCESS_HELD)
+	if (process_state_ended(f->p->state))
 		escape_printf(out, "%s", wait_status_text(f->p->wait_status, end, sizeof(end)));
 	else
 		escape_printf(out, "%s, %u thread%s", process_state_name(process_state_seen(f->p)),
-			      f->p->threads, f->p->threads == 1 ? "" : "s");
+			      f->p->threads, plural(f->p->threads));
 	escape_printf(out, ", %s\n", time_text(&time, f->elapsed));
 	if (f->p->unsupervised)
 		escape_printf(out, "           its allocations are not known: %s\n",
@@ -352,7 +352,7 @@ static void print_limit(const struct shell *shell, FILE *out, const struct facts
 		fputs("limit      none", out);
 	if (f->p->limit.hits)
 		escape_printf(out, "; %" PRIu64 " hit%s", f->p->limit.hits,
-			      f->p->limit.hits == 1 ? "" : "s");
+			      plural(f->p->limit.hits));
 	if (refused)
 		fprintf(out, ", %" PRIu64 " refused (`limit` lists them)", refused);
 	putc('\n', out);
@@ -411,8 +411,7 @@ static void print_logs(const struct shell *shell, FILE *out)
 
 	session_each_log(shell->session, count_log, &l);
 	if (l.count)
-		escape_printf(out, "%zu log file%s up to '%s'", l.count, l.count == 1 ? "" : "s",
-			      l.last);
+		escape_printf(out, "%zu log file%s up to '%s'", l.count, plural(l.count), l.last);
 	else
 		fputs("no log files", out);
 }

@@ -98,8 +98,7 @@ static int threads(struct shell *shell, struct call *call)
 	if (arguments_none(shell, call))
 		return -1;
 	p = shell_process(shell);
-	t = p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED ? NULL
-								       : read_threads(p->pid, &n);
+	t = process_state_gone(p->state) ? NULL : read_threads(p->pid, &n);
 	if (!t)
 		n = 0;
 	if (call->json) {

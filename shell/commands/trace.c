@@ -131,14 +131,6 @@ static void stack_json(struct json *j, const char *key, struct sites *sites, boo
 	json_end_array(j);
 }
 
-static void number_json(struct json *j, const char *key, bool known, uint64_t n)
-{
-	if (known)
-		json_uint(j, key, n);
-	else
-		json_null(j, key);
-}
-
 static void print_json(FILE *out, const struct story *t, const struct process *p,
 		       struct sites *sites)
 {
@@ -154,14 +146,14 @@ static void print_json(FILE *out, const struct story *t, const struct process *p
 		json_address(&j, "block", b->address);
 	else
 		json_null(&j, "block");
-	number_json(&j, "size", any, b->size);
-	number_json(&j, "age_ms", any && t->b.known, since(t, b->ms));
-	number_json(&j, "thread", any && t->b.known, (uint64_t)t->thread);
+	json_uint_known(&j, "size", any, b->size);
+	json_uint_known(&j, "age_ms", any && t->b.known, since(t, b->ms));
+	json_uint_known(&j, "thread", any && t->b.known, (uint64_t)t->thread);
 	json_string(&j, "state", state_names[t->state]);
 	json_string(&j, "kind", any ? b->mapping ? "mmap" : "heap" : NULL);
 	json_string(&j, "reachability", t->scanned ? leak_kind_names[t->kind] : NULL);
-	number_json(&j, "freed_ms_ago", freed, since(t, t->b.ms));
-	number_json(&j, "freed_thread", freed, (uint64_t)t->freed_thread);
+	json_uint_known(&j, "freed_ms_ago", freed, since(t, t->b.ms));
+	json_uint_known(&j, "freed_thread", freed, (uint64_t)t->freed_thread);
 	json_string(&j, "what", t->state == LIVE ? NULL : t->place);
 	stack_json(&j, "stack", sites, any, b->stack);
 	stack_json(&j, "free_stack", sites, freed && t->b.stack, t->b.stack);

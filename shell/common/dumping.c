@@ -246,7 +246,8 @@ int dumping_limit(struct shell *shell, struct shell *teller, const struct limit_
 
 /* ---- what is due --------------------------------------------------------- */
 
-static bool is_over(const struct process *p)
+/* Nothing more comes from it. (After an exec its successor goes on.) */
+static bool is_final(const struct process *p)
 {
 	return p->state > PROCESS_STOPPED && p->state != PROCESS_REPLACED;
 }
@@ -255,7 +256,7 @@ static bool peak_is_due(const struct options *o, const struct dump_record *r,
 			const struct process *p, const struct ledger_totals *t, uint64_t now)
 {
 	return o->dump_peak && t->peak > r->peak &&
-	       (is_over(p) || !r->peak_at || now >= r->peak_at + PEAK_MS);
+	       (is_final(p) || !r->peak_at || now >= r->peak_at + PEAK_MS);
 }
 
 /* Whether one of P is due, and why; then the next one is due after it. */
@@ -273,7 +274,7 @@ static bool is_due(struct shell *shell, const struct process *p, enum dump_why *
 	if (!r)
 		return false;
 	ledger_totals(p->ledger, &t);
-	if (r->asked && !is_over(p)) {
+	if (r->asked && !is_final(p)) {
 		r->asked = false;
 		*why = DUMP_ASKED;
 	} else if (o->dump_every && t.total_allocated >= r->every && !r->ended) {
@@ -283,7 +284,7 @@ static bool is_due(struct shell *shell, const struct process *p, enum dump_why *
 		r->peak = t.peak;
 		r->peak_at = now;
 		*why = DUMP_PEAK;
-	} else if (o->dump_exit && is_over(p) && !r->ended && (t.events || p->ledger_used)) {
+	} else if (o->dump_exit && is_final(p) && !r->ended && (t.events || p->ledger_used)) {
 		r->ended = true;
 		*why = DUMP_END;
 	} else {
@@ -355,7 +356,7 @@ void dumping_turn(struct shell *shell)
 		return;
 	d->running = true;
 	for (p = d->asked ? session_processes(shell->session) : NULL; p; p = p->next) {
-		struct dump_record *r = is_over(p) || p->unsupervised ? NULL : record_of(shell, p);
+		struct dump_record *r = is_final(p) || p->unsupervised ? NULL : record_of(shell, p);
 
 		if (r)
 			r->asked = true;

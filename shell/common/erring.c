@@ -22,7 +22,6 @@
  * The loop collects errors in the records of processes; here they are told, by the shell's thread,
  * as their stacks need symbols. Each is copied: the loop turns meanwhile, and more come.
  */
-static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
 
 /* ---- the text ------------------------------------------------------------ */
 
@@ -247,11 +246,9 @@ static void run_commands(struct shell *shell, struct process *p, const char *tex
 {
 	pid_t before = session_main(shell->session)->pid, pid = p->pid;
 	bool stays = p->errors.frozen;
-	char *copy = text ? strdup(text) : NULL; /* they may replace themselves */
 
-	if (session_choose(shell->session, pid) == 0 && copy)
-		shell_run_text(shell, NULL, copy);
-	free(copy);
+	if (session_choose(shell->session, pid) == 0 && text)
+		shell_run_copy(shell, text);
 	/* what runs on was chosen for its commands only */
 	if (!stays && session_main(shell->session)->pid == pid &&
 	    session_choose(shell->session, before))

@@ -138,7 +138,7 @@ void events_print(const struct shell *shell, FILE *out)
 		fputs("none\n", out);
 }
 
-bool events_has(const struct shell *shell, enum event_when when)
+static bool events_has(const struct shell *shell, enum event_when when)
 {
 	return shell->events && shell->events->on[when];
 }
@@ -187,16 +187,6 @@ int events_due(const struct shell *shell, int ms)
 	return ms;
 }
 
-/* The text may be replaced while it runs. */
-static void run(struct shell *shell, const char *text)
-{
-	char *copy = strdup(text);
-
-	if (copy)
-		shell_run_text(shell, NULL, copy);
-	free(copy);
-}
-
 static void run_every(struct shell *shell, struct events *e)
 {
 	for (struct every **at = &e->every, *every; (every = *at);) {
@@ -212,7 +202,7 @@ static void run_every(struct shell *shell, struct events *e)
 			every->due += every->ms;
 			if (every->due <= now)
 				every->due = now + every->ms;
-			run(shell, every->commands);
+			shell_run_copy(shell, every->commands);
 		}
 		at = &every->next;
 	}
@@ -229,13 +219,13 @@ static void run_on(struct shell *shell, struct events *e)
 		if (high > e->peak && (now >= e->peak_told + PEAK_MS || shell->ended)) {
 			e->peak = high;
 			e->peak_told = now;
-			run(shell, e->on[ON_PEAK]);
+			shell_run_copy(shell, e->on[ON_PEAK]);
 		}
 	}
 	if (shell->ended && !e->exit_told) {
 		e->exit_told = true;
 		if (e->on[ON_EXIT])
-			run(shell, e->on[ON_EXIT]);
+			shell_run_copy(shell, e->on[ON_EXIT]);
 	}
 }
 

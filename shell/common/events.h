@@ -24,7 +24,6 @@ int events_every(struct shell *shell, uint64_t ms, const char *text) MUST_USE;
 void events_every_off(struct shell *shell);
 /* What `every` and `on` are to run, as one would type it; or `none`. */
 void events_print(const struct shell *shell, FILE *out);
-bool events_has(const struct shell *shell, enum event_when when);
 bool events_any(const struct shell *shell);
 /* Whether a block is at work. */
 bool events_running(const struct shell *shell);

@@ -45,16 +45,11 @@ static void add(struct functions *f, const char *name, size_t len)
 	f->used += len + 1;
 }
 
-static bool is_function(const struct elf_symbol *s)
-{
-	return s->type == STT_FUNC || s->type == STT_GNU_IFUNC;
-}
-
 static void add_symbol(struct functions *f, const struct elf_symbol *s)
 {
 	char *readable;
 
-	if (!is_function(s))
+	if (!elf_is_function(s))
 		return;
 	readable = demangle_name(s->name);
 	if (readable && strstr(readable, "thunk to "))
@@ -133,7 +128,7 @@ static bool is_called(const struct elf_symbol *s, const char *name, size_t len)
 	char *readable;
 	bool is;
 
-	if (!is_function(s) && s->type != STT_OBJECT)
+	if (!elf_is_function(s) && s->type != STT_OBJECT)
 		return false;
 	readable = demangle_name(s->name);
 	is = readable && !strncmp(readable, name, len) && !readable[len];

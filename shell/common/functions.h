@@ -12,6 +12,8 @@
 struct process;
 struct functions;
 
+#define FUNCTIONS_SLICE_MS 2 /* between two turns of the loop */
+
 struct functions *functions_new(void) MUST_USE;
 void functions_free(struct functions *f);
 /*

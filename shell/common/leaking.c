@@ -63,13 +63,6 @@ static uint64_t family(void *ctx, uint32_t stack)
 
 static const struct captured_source source = { interrupted, family };
 
-static int by_start(const void *a, const void *b)
-{
-	const struct leaks_span *x = a, *y = b;
-
-	return x->start < y->start ? -1 : x->start > y->start;
-}
-
 /* Where tables of virtual functions may be: libraries, without their code. */
 static ssize_t constants(const struct process *p, struct leaks_span **out)
 {
@@ -86,8 +79,7 @@ static ssize_t constants(const struct process *p, struct leaks_span **out)
 		span[n++] = (struct leaks_span){ m->start, m->text_start };
 		span[n++] = (struct leaks_span){ m->text_end, m->end };
 	}
-	if (n)
-		qsort(span, n, sizeof(*span), by_start);
+	leaks_spans_sort(span, n);
 	*out = span;
 	return (ssize_t)n;
 }
@@ -105,8 +97,8 @@ static int failed(int err, char *why, size_t len)
 	return err;
 }
 
-int leaking_capture(struct shell *shell, struct process *p, struct leaking *l, char *why,
-		    size_t len)
+static int take_capture(struct shell *shell, struct process *p, struct leaking *l, char *why,
+			size_t len)
 {
 	ssize_t n;
 	int err;
@@ -124,7 +116,8 @@ int leaking_capture(struct shell *shell, struct process *p, struct leaking *l, c
 	return failed(err, why, len);
 }
 
-int leaking_scan(struct leaking *l, char *why, size_t len)
+/* Of what was captured; L is to be released in any case. */
+static int scan(struct leaking *l, char *why, size_t len)
 {
 	struct session *session = l->shell->session;
 	uint64_t began = session_ms(session);
@@ -142,11 +135,11 @@ int leaking_scan(struct leaking *l, char *why, size_t len)
 
 int leaking_make(struct shell *shell, struct process *p, struct leaking *l, char *why, size_t len)
 {
-	int err = leaking_capture(shell, p, l, why, len);
+	int err = take_capture(shell, p, l, why, len);
 
 	if (err)
 		return err;
-	err = leaking_scan(l, why, len);
+	err = scan(l, why, len);
 	if (err)
 		leaking_release(l);
 	return err;

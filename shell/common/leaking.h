@@ -27,14 +27,10 @@ struct leaking {
 /* Why P cannot be scanned, in one line; NULL: it can. */
 const char *leaking_refused(const struct shell *shell, const struct process *p);
 /*
- * Captures P, of which the caller holds a reference. L may not be moved afterwards. 0 or -errno
- * with WHY in one line, which is empty if the user has had enough.
+ * Captures P, of which the caller holds a reference, and looks at what was captured. L may not be
+ * moved afterwards. 0 or -errno with WHY in one line, which is empty if the user has had enough: L
+ * need not be released then.
  */
-int leaking_capture(struct shell *shell, struct process *p, struct leaking *l, char *why,
-		    size_t len) MUST_USE;
-/* Looks at what was captured. As above; L is to be released in any case. */
-int leaking_scan(struct leaking *l, char *why, size_t len) MUST_USE;
-/* Both. If it fails L need not be released. */
 int leaking_make(struct shell *shell, struct process *p, struct leaking *l, char *why,
 		 size_t len) MUST_USE;
 void leaking_release(struct leaking *l);

@@ -2,7 +2,6 @@
 #include "shell/common/limiting.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/message.h"
 #include "shell/common/dumping.h"
@@ -17,7 +16,9 @@
  * it meets the limit again with the same request: in batch that would go on for ever, so they are
  * not run a second time.
  */
-struct process *limiting_frozen(const struct shell *shell)
+
+/* A process that stays stopped at the limit, NULL: none. */
+static struct process *frozen(const struct shell *shell)
 {
 	for (struct process *p = session_processes(shell->session); p; p = p->next) {
 		p->limit.frozen &= p->state == PROCESS_STOPPED;
@@ -150,15 +151,6 @@ void limiting_init(struct shell *shell)
 			 &(struct limit_listener){ .hit = on_hit, .tell = on_whole, .ctx = shell });
 }
 
-static void run_commands(struct shell *shell, const char *text)
-{
-	char *copy = strdup(text); /* they may replace themselves */
-
-	if (copy)
-		shell_run_text(shell, NULL, copy);
-	free(copy);
-}
-
 void limiting_turn(struct shell *shell, const char *text)
 {
 	struct limiting *l = &shell->limiting;
@@ -174,7 +166,7 @@ void limiting_turn(struct shell *shell, const char *text)
 		bool stays = p->limit.frozen;
 
 		if (session_choose(shell->session, pid) == 0 && text)
-			run_commands(shell, text);
+			shell_run_copy(shell, text);
 		/* what runs on was chosen for its commands only */
 		if (!stays && session_main(shell->session)->pid == pid &&
 		    session_choose(shell->session, before))
@@ -184,13 +176,13 @@ void limiting_turn(struct shell *shell, const char *text)
 		return;
 	l->kill = false;
 	session_limit_action(shell->session, LIMIT_KILL);
-	if (limiting_frozen(shell))
+	if (frozen(shell))
 		session_limit_kill(shell->session);
 }
 
 void limiting_give_up(struct shell *shell)
 {
-	const struct process *p = limiting_frozen(shell);
+	const struct process *p = frozen(shell);
 
 	if (p && !p->limit.due && !shell->screen && !session_is_telling(shell->session, NULL))
 		session_limit_kill(shell->session);

@@ -17,8 +17,6 @@ void limiting_init(struct shell *shell);
  * stopped, and TEXT, the commands of `on limit` (NULL: none), are run about it.
  */
 void limiting_turn(struct shell *shell, const char *text);
-/* A process that stays stopped at the limit, NULL: none. */
-struct process *limiting_frozen(const struct shell *shell);
 /*
  * In batch nobody lets such a process go on once there is nothing to do but to wait: it is killed,
  * and all others.

@@ -29,7 +29,8 @@ const struct plot_step *plot_peak(const struct plot_step *step, size_t steps)
 	return best;
 }
 
-const char *plot_time(char text[32], uint64_t ms, uint64_t span)
+/* "12.3s", "3:07", "2:03:09": a moment on an axis of SPAN ms. */
+static const char *moment_text(char text[32], uint64_t ms, uint64_t span)
 {
 	uint64_t s = ms / 1000;
 
@@ -80,7 +81,7 @@ static void print_peak(FILE *out, const struct canvas *c, const struct plot_step
 	struct text_buffer size;
 	unsigned len = (unsigned)snprintf(text, sizeof(text), "peak %s%s at %s", c->p->about,
 					  size_text(&size, peak->bytes),
-					  plot_time(time, peak->ms, c->span));
+					  moment_text(time, peak->ms, c->span));
 	const char *arrow = c->p->utf8 ? "\342\226\274" : "v";
 
 	spaces(out, LABEL + 1);
@@ -158,8 +159,8 @@ static void print_axis(FILE *out, const struct canvas *c)
 	spaces(out, LABEL + 1);
 	for (unsigned x = 0; x < c->width; x += PER_TIME) {
 		unsigned len = (unsigned)strlen(
-			plot_time(time, c->from + (uint64_t)((double)c->span * x / c->width),
-				  c->span));
+			moment_text(time, c->from + (uint64_t)((double)c->span * x / c->width),
+				    c->span));
 
 		if (x + len > c->width)
 			break;
@@ -167,7 +168,7 @@ static void print_axis(FILE *out, const struct canvas *c)
 		fputs(time, out);
 		at = x + len;
 	}
-	plot_time(time, c->from + c->span, c->span);
+	moment_text(time, c->from + c->span, c->span);
 	if (at + 1 + strlen(time) <= c->width) {
 		spaces(out, c->width - at - (unsigned)strlen(time));
 		fputs(time, out);
@@ -218,7 +219,8 @@ static void print_marks(FILE *out, const struct canvas *c, unsigned lines)
 	escape_printf(out, "%*s  %s\n", LABEL - 1, "marks", row);
 	free(row);
 	for (size_t i = 0; i < p->marks && lines; i++) {
-		unsigned len = 5 + (unsigned)strlen(plot_time(time, p->mark[i].ms, c->span)), left;
+		unsigned len = 5 + (unsigned)strlen(moment_text(time, p->mark[i].ms, c->span)),
+			 left;
 
 		if (at && at + len + 12 > end) {
 			putc('\n', out);

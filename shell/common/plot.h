@@ -34,7 +34,5 @@ struct plot {
 void plot_print(FILE *out, const struct plot *p);
 /* The highest step, the first of several. */
 const struct plot_step *plot_peak(const struct plot_step *step, size_t steps);
-/* "12.3s", "3:07", "2:03:09": a moment on an axis of SPAN ms. */
-const char *plot_time(char text[32], uint64_t ms, uint64_t span);
 
 #endif

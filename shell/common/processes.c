@@ -9,11 +9,6 @@
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 
-static bool ended(enum process_state state)
-{
-	return state == PROCESS_EXITED || state == PROCESS_HELD;
-}
-
 static void row_json(struct json *j, const struct ended *e)
 {
 	json_newline(j);
@@ -22,7 +17,7 @@ static void row_json(struct json *j, const struct ended *e)
 	json_int(j, "ppid", e->ppid);
 	json_string(j, "command", e->command);
 	json_string(j, "state", process_state_name(e->state));
-	if (ended(e->state))
+	if (process_state_ended(e->state))
 		json_int(j, "exit_status", wait_status_number(e->wait_status));
 	else
 		json_null(j, "exit_status");

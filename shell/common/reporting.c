@@ -52,8 +52,6 @@ int reporting_regex(const struct shell *shell, struct call *call, const char *op
 			   value, why);
 }
 
-#define SLICE_MS 2
-
 /* C++ names are demangled for it, some 10^6 in a second: the loop turns meanwhile. */
 int reporting_address(struct shell *shell, struct call *call, const char *text, raddr_t *address)
 {
@@ -65,7 +63,7 @@ int reporting_address(struct shell *shell, struct call *call, const char *text, 
 		return 0;
 	process_ref(p);
 	while (!shell_interrupted(shell) &&
-	       (found = functions_find(p, text, &at, SLICE_MS, address)) == 0)
+	       (found = functions_find(p, text, &at, FUNCTIONS_SLICE_MS, address)) == 0)
 		session_yield(shell->session);
 	process_unref(p);
 	if (found > 0)

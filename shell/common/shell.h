@@ -129,6 +129,8 @@ void shell_release(struct shell *shell);
  * `failed`.
  */
 void shell_run_text(struct shell *shell, const char *name, const char *text);
+/* Of a copy of TEXT, as its commands may have it replaced. */
+void shell_run_copy(struct shell *shell, const char *text);
 /* shell_run_text() of what was typed at the prompt. */
 void shell_run_typed(struct shell *shell, const char *text);
 /*

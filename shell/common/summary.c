@@ -58,17 +58,6 @@ static const char *bytes(struct grouped *g, const struct layout *l, uint64_t n)
 }
 #define BYTES(n) bytes(&(struct grouped){ "" }, l, n)
 
-static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
-
-static size_t stacks_with_something(const struct profile *profile)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < profile->count; i++)
-		n += profile->row[i].count != 0;
-	return n;
-}
-
 static size_t others(const struct shell *shell, const struct process *main)
 {
 	size_t n = session_ended_list(shell->session)->others;
@@ -188,7 +177,7 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 		count += profile->row[i].count;
 	}
 	escape_printf(out, "mtrun: %s (%d) %s", p->command ? p->command : "?", (int)p->pid,
-		      p->state == PROCESS_EXITED || p->state == PROCESS_HELD
+		      process_state_ended(p->state)
 			      ? wait_status_text(p->wait_status, end, sizeof(end))
 			      : process_state_name(process_state_seen(p)));
 	if (session_limit_killed(shell->session))
@@ -208,7 +197,7 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 	if (t.maps)
 		escape_printf(out, "; %s map%s, %s unmap%s", GROUPED(t.maps), plural(t.maps),
 			      GROUPED(t.unmaps), plural(t.unmaps));
-	n = stacks_with_something(profile);
+	n = profile_holding(profile);
 	escape_printf(out, "\n  still live  %s%s in %s%s block%s from %s stack%s\n", about,
 		      BYTES((uint64_t)size), about, GROUPED((uint64_t)count),
 		      plural((uint64_t)count), GROUPED(n), plural(n));
@@ -257,7 +246,7 @@ static void print(struct shell *shell, FILE *out, const struct layout *l)
 	struct profile profile;
 
 	if (p->unsupervised) {
-		bool ended = p->state == PROCESS_EXITED || p->state == PROCESS_HELD;
+		bool ended = process_state_ended(p->state);
 		char end[64];
 
 		escape_printf(out, "mtrun: %s (%d)%s%s: its allocations are not known: %s\n",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/bounds.h"
 #include "base/maps.h"
 #include "base/proc.h"
 #include "base/residence.h"
@@ -125,8 +126,6 @@ static raddr_t tail_end(const struct process *p, const struct map *v)
 	return 0;
 }
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
 /* How much of a mapping is explained: by what is in it, its name, its neighbours. */
 static uint64_t explained_bytes(const struct look *s, const struct process *p, size_t i)
 {
@@ -150,9 +149,7 @@ static uint64_t explained_bytes(const struct look *s, const struct process *p, s
 
 static int64_t process_rss(const struct process *p)
 {
-	int64_t kb = p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED
-			     ? -1
-			     : proc_status_field(p->via, "VmRSS");
+	int64_t kb = process_state_gone(p->state) ? -1 : proc_status_field(p->via, "VmRSS");
 
 	return kb < 0 ? -1 : kb * 1024;
 }

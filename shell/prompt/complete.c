@@ -23,7 +23,6 @@
  */
 #define WORDS	  32
 #define MOST	  2000 /* more are not shown to anybody */
-#define SLICE_MS  2
 #define GATHER_MS 1000 /* nobody waits longer for Tab */
 
 struct place {
@@ -142,7 +141,8 @@ static void offer_functions(struct search *s)
 	if (!shell->functions)
 		return;
 	end = session_ms(shell->session) + GATHER_MS;
-	while (!functions_gather(shell->functions, session_main(shell->session), SLICE_MS) &&
+	while (!functions_gather(shell->functions, session_main(shell->session),
+				 FUNCTIONS_SLICE_MS) &&
 	       session_ms(shell->session) < end && !shell->interrupted)
 		session_yield(shell->session);
 	functions_match(shell->functions, s->text, offer_function, s);
@@ -484,6 +484,6 @@ bool complete_prepare(struct shell *shell)
 {
 	if (!shell->functions)
 		shell->functions = functions_new();
-	return shell->functions &&
-	       !functions_gather(shell->functions, session_main(shell->session), SLICE_MS);
+	return shell->functions && !functions_gather(shell->functions, session_main(shell->session),
+						     FUNCTIONS_SLICE_MS);
 }

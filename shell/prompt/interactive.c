@@ -260,12 +260,6 @@ static void on_key(void *ctx, short revents)
 	prompt.key = true;
 }
 
-static void nothing(void *ctx, short revents)
-{
-	(void)ctx;
-	(void)revents;
-}
-
 /*
  * Where readline asks something itself (`Display all 200 possibilities?`) it waits here: the loop
  * goes on turning.
@@ -277,7 +271,7 @@ static int get_key(FILE *unused)
 	int n;
 
 	(void)unused;
-	session_watch(shell->session, 0, POLLIN, nothing, NULL);
+	session_watch(shell->session, 0, POLLIN, NULL, NULL);
 	while ((n = keyboard_take(shell, &c, 1)) == 0)
 		if (shell->interrupted || shell->leave || session_turn(shell->session, -1))
 			break;

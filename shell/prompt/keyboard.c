@@ -26,12 +26,6 @@ static int keys(void)
 	return fd < 0 ? STDIN_FILENO : fd;
 }
 
-static void nothing(void *ctx, short revents)
-{
-	(void)ctx;
-	(void)revents;
-}
-
 int keyboard_take(struct shell *shell, char *text, size_t len)
 {
 	struct pollfd p = { .fd = 0, .events = POLLIN };
@@ -55,7 +49,7 @@ int keyboard_key(struct shell *shell, int ms)
 	char c;
 	int n;
 
-	session_watch(shell->session, 0, POLLIN, nothing, NULL);
+	session_watch(shell->session, 0, POLLIN, NULL, NULL);
 	for (;;) {
 		n = shell_interrupted(shell) || shell->leave ? KEY_STOP
 							     : keyboard_take(shell, &c, 1);

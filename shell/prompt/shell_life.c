@@ -153,12 +153,6 @@ int shell_turn(struct shell *shell, int ms)
 	return err;
 }
 
-static void nothing(void *ctx, short revents)
-{
-	(void)ctx;
-	(void)revents;
-}
-
 /*
  * A /bin/sh that is just being started can lose a signal: dash keeps one that comes while it forks
  * for later, and then executes another program. So Ctrl-C in its first moments is repeated as long
@@ -190,7 +184,7 @@ int shell_await(struct shell *shell, int fd, enum await_end end)
 	struct repeat repeat = { 0 };
 	int err = 0;
 
-	if (session_watch(shell->session, fd, POLLIN, nothing, NULL) < 0)
+	if (session_watch(shell->session, fd, POLLIN, NULL, NULL) < 0)
 		return -ENOSPC;
 	while (!err && poll(&p, 1, 0) == 0) {
 		if (end == AWAIT_LEAVE && shell->screen && shell_interrupted(shell))

@@ -244,6 +244,15 @@ void shell_run_text(struct shell *shell, const char *name, const char *text)
 	run_text(shell, name, text, false);
 }
 
+void shell_run_copy(struct shell *shell, const char *text)
+{
+	char *copy = strdup(text);
+
+	if (copy)
+		shell_run_text(shell, NULL, copy);
+	free(copy);
+}
+
 void shell_run_typed(struct shell *shell, const char *text) { run_text(shell, NULL, text, true); }
 
 struct script_buffer {

@@ -174,7 +174,8 @@ static void put_site(const struct metrics *m, const char *name, const struct vie
 	fprintf(m->out, "\"} %" PRId64 "\n", value);
 }
 
-static bool same_text(const char *a, const char *b) { return !strcmp(a ? a : "", b ? b : ""); }
+/* As they are printed, where there is no text is an empty one. */
+static bool same_label(const char *a, const char *b) { return !strcmp(a ? a : "", b ? b : ""); }
 
 /* Whether a row before number I has the same labels: one series of a name may be there once. */
 static bool is_repeated(const struct view *view, size_t i)
@@ -184,8 +185,8 @@ static bool is_repeated(const struct view *view, size_t i)
 	for (size_t k = 0; k < i; k++) {
 		const struct symbol_frame *g = &view->row[k].frame;
 
-		if (f->line == g->line && same_text(f->function, g->function) &&
-		    same_text(f->file, g->file) && same_text(f->module, g->module))
+		if (f->line == g->line && same_label(f->function, g->function) &&
+		    same_label(f->file, g->file) && same_label(f->module, g->module))
 			return true;
 	}
 	return false;

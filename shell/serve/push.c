@@ -97,6 +97,7 @@ static void failed(struct push *p, const char *why)
 {
 	struct timeval later;
 	uint32_t random;
+	uint64_t ms;
 
 	disconnect(p);
 	if (!p->failing)
@@ -105,11 +106,8 @@ static void failed(struct push *p, const char *why)
 	p->pause_ms = p->pause_ms ? p->pause_ms * 2 : FIRST_MS;
 	p->pause_ms = p->pause_ms > LONGEST_MS ? LONGEST_MS : p->pause_ms;
 	evutil_secure_rng_get_bytes(&random, sizeof(random));
-	later.tv_sec = 0;
-	later.tv_usec = 0;
-	later.tv_sec = (time_t)(p->pause_ms / 2 + random % (p->pause_ms / 2 + 1)) / 1000;
-	later.tv_usec =
-		(suseconds_t)((p->pause_ms / 2 + random % (p->pause_ms / 2 + 1)) % 1000 * 1000);
+	ms = p->pause_ms / 2 + random % (p->pause_ms / 2 + 1);
+	later = (struct timeval){ (time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000) };
 	evtimer_add(p->again, &later);
 }
 
@@ -260,13 +258,6 @@ static void again(evutil_socket_t fd, short what, void *arg)
 
 /* ---- making -------------------------------------------------------------- */
 
-static int by_stack(const void *a, const void *b)
-{
-	const struct profile_row *x = a, *y = b;
-
-	return x->stack < y->stack ? -1 : x->stack > y->stack;
-}
-
 /* NOW's totals become what was allocated since `before`, which becomes NOW's. 0 or -ENOMEM. */
 static int since_last(struct push *p, struct profile *now)
 {
@@ -275,8 +266,8 @@ static int since_last(struct push *p, struct profile *now)
 
 	if (profile_copy(&copy, now))
 		return -ENOMEM;
-	qsort(now->row, now->count, sizeof(*now->row), by_stack);
-	qsort(before->row, before->count, sizeof(*before->row), by_stack);
+	profile_sort(now);
+	profile_sort(before);
 	for (size_t i = 0; i < now->count; i++) {
 		struct profile_row *r = &now->row[i];
 

@@ -54,7 +54,6 @@ struct answer {
 	FILE *out; /* its body */
 	struct evbuffer *body;
 	const char *type; /* its content type */
-	bool gzipped;
 	bool later; /* who makes it sends it, when it is there; it may be gone by then (`req`) */
 	int status; /* 200 unless it says otherwise: `why` is the body then */
 	char why[1024];

@@ -10,26 +10,21 @@
 
 #include "base/types.h"
 
-static inline uint64_t clock_ns(void)
+static inline uint64_t clock_read_ns(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
+
+static inline uint64_t clock_ns(void) { return clock_read_ns(CLOCK_MONOTONIC); }
 
 static inline uint64_t clock_us(void) { return clock_ns() / 1000; }
 static inline uint64_t clock_ms(void) { return clock_ns() / 1000000; }
 
 /* The calling thread's CPU time: as a limit, a busy machine makes no answer poorer. */
-static inline uint64_t clock_own_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-static inline uint64_t clock_own_us(void) { return clock_own_ns() / 1000; }
+static inline uint64_t clock_thread_ns(void) { return clock_read_ns(CLOCK_THREAD_CPUTIME_ID); }
+static inline uint64_t clock_thread_us(void) { return clock_thread_ns() / 1000; }
 
 #endif

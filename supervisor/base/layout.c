@@ -15,6 +15,7 @@
 
 #include "base/escape.h"
 #include "base/search.h"
+#include "base/units.h"
 #include "base/utf8.h"
 
 bool layout_unicode(void)
@@ -42,7 +43,7 @@ const char *layout_bytes(const struct layout *l, struct text_buffer *b, uint64_t
 {
 	if (l->columns && !l->exact && bytes >= 1024)
 		return size_text(b, bytes);
-	snprintf(b->text, sizeof(b->text), "%" PRIu64 " byte%s", bytes, bytes == 1 ? "" : "s");
+	snprintf(b->text, sizeof(b->text), "%" PRIu64 " byte%s", bytes, plural(bytes));
 	return b->text;
 }
 

@@ -103,7 +103,7 @@ static int add(struct reading *r, struct map *m, const char *name, size_t len)
 		return -ENOMEM;
 	*k = (struct known){ m->path, m->inode, m->dev_major, m->dev_minor, m->deleted };
 	r->maps->map[r->maps->count++] = *m;
-	return !(r->maps->count % 256) && clock_own_us() > r->until_us ? -ETIME : 0;
+	return !(r->maps->count % 256) && clock_thread_us() > r->until_us ? -ETIME : 0;
 }
 
 /* As the kernel names it. What is in its own half, [vsyscall], is not of the process. */
@@ -334,7 +334,7 @@ static int begin_reading(struct reading **r, struct maps *maps, uint64_t limit_u
 	if (!*r)
 		return -ENOMEM;
 	(*r)->maps = maps;
-	(*r)->until_us = limit_us == UINT64_MAX ? limit_us : clock_own_us() + limit_us;
+	(*r)->until_us = limit_us == UINT64_MAX ? limit_us : clock_thread_us() + limit_us;
 	return 0;
 }
 

@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bounds.h"
+
 /*
  * Letters added, left out, replaced, or two neighbours exchanged: at most one in three. Longer
  * words than any of ours are not looked at.
  */
 #define LONGEST 32u
-
-static unsigned least(unsigned a, unsigned b) { return a < b ? a : b; }
 
 static unsigned distance(const char *a, size_t la, const char *b, size_t lb)
 {
@@ -23,10 +23,10 @@ static unsigned distance(const char *a, size_t la, const char *b, size_t lb)
 
 		now[0] = (unsigned)i;
 		for (size_t j = 1; j <= lb; j++) {
-			now[j] = least(least(last[j], now[j - 1]) + 1,
-				       last[j - 1] + (a[i - 1] != b[j - 1]));
+			now[j] = (unsigned)least(least(last[j], now[j - 1]) + 1,
+						 last[j - 1] + (a[i - 1] != b[j - 1]));
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				now[j] = least(now[j], before[j - 2] + 1);
+				now[j] = (unsigned)least(now[j], before[j - 2] + 1);
 		}
 	}
 	return row[la % 3][lb];

@@ -43,11 +43,9 @@
 
 #include "base/proc.h"
 
-#define DEBUG_DIR  "/usr/lib/debug/"
 #define FILE_FLAGS (O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
 /* those that make permissions of files no matter */
 #define OVERRIDE    (1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH)
-#define NOBODY	    65534u
 #define HOLLOW_FROM ((off_t)256 << 20)
 #define GROUPS_MOST 65536u
 
@@ -101,25 +99,11 @@ static bool same_user_namespace(pid_t pid)
 	       proc_readlink(getpid(), "ns/user", own, sizeof(own)) > 0 && !strcmp(theirs, own);
 }
 
-/* The line of STATUS that begins with NAME, behind it. */
-static const char *field(const char *status, const char *name)
-{
-	const char *at = strstr(status, name);
-
-	return at ? at + strlen(name) : NULL;
-}
-
-/* "Uid:\t0\t0\t0\t0": real, effective, saved, file system. */
-static bool fourth(const char *at, unsigned *value)
-{
-	return at && sscanf(at, "%*u %*u %*u %u", value) == 1;
-}
-
 static int read_groups(struct rights *r, const char *at)
 {
 	size_t room = 0;
 
-	while (at && *at && *at != '\n') {
+	while (*at && *at != '\n') {
 		char *end;
 		unsigned long group = strtoul(at, &end, 10);
 
@@ -141,16 +125,15 @@ static int read_groups(struct rights *r, const char *at)
 
 static int rights_parse(struct rights *r, pid_t pid, const char *status)
 {
-	const char *capabilities = field(status, "\nCapEff:");
-	unsigned uid, gid;
+	unsigned uid[4], gid[4];
 
-	if (!fourth(field(status, "\nUid:"), &uid) || !fourth(field(status, "\nGid:"), &gid))
+	if (!status_ids(status, "Uid", uid) || !status_ids(status, "Gid", gid))
 		return -EINVAL;
-	r->uid = uid;
-	r->gid = gid;
-	if (capabilities && same_user_namespace(pid))
-		r->override = (uint32_t)strtoull(capabilities, NULL, 16) & OVERRIDE;
-	return read_groups(r, field(status, "\nGroups:\t"));
+	r->uid = uid[3];
+	r->gid = gid[3];
+	if (same_user_namespace(pid))
+		r->override = (uint32_t)status_mask(status, "CapEff") & OVERRIDE;
+	return read_groups(r, status_find(status, "Groups"));
 }
 
 static int rights_read(struct rights *r, pid_t pid)
@@ -462,7 +445,7 @@ struct outside *outside_of_owner(uid_t uid)
 	o->ours = uid == OUTSIDE_OURS || uid == geteuid();
 	o->known = true;
 	o->rights.uid = uid;
-	o->rights.gid = NOBODY; /* which groups he is in is not known */
+	o->rights.gid = OUTSIDE_NOBODY; /* which groups he is in is not known */
 	return o;
 }
 
@@ -531,7 +514,7 @@ int outside_open(struct outside *o, const char *path, uint64_t most)
 /* Who is elsewhere may be called root there: here it is nobody. */
 static int open_shared(struct outside *o, const char *path)
 {
-	static const struct rights nobody = { .uid = NOBODY, .gid = NOBODY };
+	static const struct rights nobody = { .uid = OUTSIDE_NOBODY, .gid = OUTSIDE_NOBODY };
 	struct outside *before = outside_enter(NULL);
 	int fd = -ENOENT;
 
@@ -547,7 +530,7 @@ int outside_open_debug(struct outside *o, const char *path)
 {
 	int fd = outside_open(o, path, OUTSIDE_DEBUG);
 
-	if (fd >= 0 || !o || strncmp(path, DEBUG_DIR, sizeof(DEBUG_DIR) - 1) ||
+	if (fd >= 0 || !o || strncmp(path, OUTSIDE_DEBUG_DIR "/", sizeof(OUTSIDE_DEBUG_DIR)) ||
 	    strstr(path, "/../"))
 		return fd;
 	return open_shared(o, path);

@@ -15,8 +15,11 @@
 
 #define OUTSIDE_SOURCE ((uint64_t)16 << 20) /* bytes of a source file, at most */
 /* bytes of an executable, a library, a debug file */
-#define OUTSIDE_DEBUG ((uint64_t)16 << 30)
-#define OUTSIDE_OURS  ((uid_t)-1) /* an owner: us */
+#define OUTSIDE_DEBUG  ((uint64_t)16 << 30)
+#define OUTSIDE_OURS   ((uid_t)-1)    /* an owner: us */
+#define OUTSIDE_NOBODY ((uid_t)65534) /* one who may nothing */
+/* where distributions have what was stripped */
+#define OUTSIDE_DEBUG_DIR "/usr/lib/debug"
 
 struct outside;
 

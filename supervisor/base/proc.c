@@ -205,39 +205,62 @@ raddr_t proc_sleeping_rsp(pid_t pid, pid_t tid)
 	return rsp;
 }
 
+const char *status_find(const char *status, const char *field)
+{
+	size_t len = strlen(field);
+
+	for (const char *line = status; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (!strncmp(line, field, len) && line[len] == ':')
+			return line + len + 1 + strspn(line + len + 1, " \t");
+	}
+	return "";
+}
+
+int64_t status_number(const char *status, const char *field)
+{
+	return strtoll(status_find(status, field), NULL, 10);
+}
+
+uint64_t status_mask(const char *status, const char *field)
+{
+	return strtoull(status_find(status, field), NULL, 16);
+}
+
+bool status_ids(const char *status, const char *field, unsigned id[4])
+{
+	return sscanf(status_find(status, field), "%u %u %u %u", &id[0], &id[1], &id[2], &id[3]) ==
+	       4;
+}
+
 int64_t proc_status_field(pid_t pid, const char *field)
 {
-	char *text = NULL, *line;
-	size_t len = strlen(field);
-	int64_t value = -ENOENT;
-	ssize_t n = proc_read(pid, "status", &text);
+	char *status;
+	ssize_t n = proc_read(pid, "status", &status);
+	int64_t value;
 
 	if (n < 0)
 		return n;
-	for (line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (strncmp(line, field, len) == 0 && line[len] == ':') {
-			value = strtoll(line + len + 1, NULL, 10);
-			break;
-		}
-	}
-	free(text);
+	value = *status_find(status, field) ? status_number(status, field) : -ENOENT;
+	free(status);
 	return value;
 }
 
 pid_t proc_own_tid(pid_t tid)
 {
-	static const char name[] = "\nNSpid:";
-	char *text = NULL, *at;
+	char *status, *end;
 	pid_t own = 0;
 
-	if (proc_read(tid, "status", &text) < 0)
+	if (proc_read(tid, "status", &status) < 0)
 		return 0;
-	at = strstr(text, name);
-	at = at ? at + sizeof(name) - 1 : NULL;
-	while (at && (*at == '\t' || *at == ' '))
-		own = (pid_t)strtol(at + 1, &at, 10);
-	free(text);
+	/* in all the namespaces that it is in, the innermost last */
+	for (const char *at = status_find(status, "NSpid"); *at && *at != '\n';
+	     at = end + strspn(end, " \t")) {
+		own = (pid_t)strtol(at, &end, 10);
+		if (end == at)
+			break;
+	}
+	free(status);
 	return own;
 }
 

@@ -7,6 +7,8 @@
 #ifndef MTRUN_PROC_H
 #define MTRUN_PROC_H
 
+#include <fcntl.h>
+
 #include "base/types.h"
 
 /* Opens /proc/PID/NAME (O_CLOEXEC is added). Returns a descriptor or -errno. */
@@ -48,6 +50,11 @@ int remote_write(pid_t pid, raddr_t addr, const void *buf, size_t len) MUST_USE;
 #define PROC_NAME 64
 void proc_name(pid_t pid, pid_t tid, char name[PROC_NAME]);
 
+/* For pidfd_open(2), Linux 6.9: of a thread, which need not be its process' first. */
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL
+#endif
+
 /* The ids of its threads, in *TID (to be freed). Returns how many or -errno. */
 int proc_threads(pid_t pid, pid_t **tid) MUST_USE;
 
@@ -56,6 +63,14 @@ raddr_t proc_sleeping_rsp(pid_t pid, pid_t tid);
 
 /* A field of /proc/PID/status such as "VmRSS" in its own unit (kB for Vm*), or -errno. */
 int64_t proc_status_field(pid_t pid, const char *field);
+/*
+ * Several fields of one STATUS, the text of a `status`. What is not there is "", the number 0, the
+ * mask 0; ids are real, effective, saved, file system, and false: there are not four.
+ */
+const char *status_find(const char *status, const char *field);
+int64_t status_number(const char *status, const char *field);
+uint64_t status_mask(const char *status, const char *field); /* in hexadecimal */
+bool status_ids(const char *status, const char *field, unsigned id[4]) MUST_USE;
 /* The number that thread TID has for itself, in its own namespace; 0: not known. */
 pid_t proc_own_tid(pid_t tid);
 

@@ -32,7 +32,7 @@ void residence_begin(struct residence *r, pid_t pid, uint64_t limit_us)
 	struct pagemap_scan nothing = { .size = sizeof(nothing), .any_of = PAGEMAP_PRESENT };
 
 	*r = (struct residence){ .fd = proc_open(pid, "pagemap", O_RDONLY),
-				 .until_us = clock_own_us() + limit_us };
+				 .until_us = clock_thread_us() + limit_us };
 	r->no_scan = r->fd >= 0 && ioctl(r->fd, PAGEMAP_SCAN, &nothing) && errno == ENOTTY;
 }
 
@@ -45,7 +45,7 @@ void residence_end(struct residence *r)
 
 static bool in_time(struct residence *r)
 {
-	if (!r->late && clock_own_us() > r->until_us)
+	if (!r->late && clock_thread_us() > r->until_us)
 		r->late = true;
 	return !r->late;
 }
@@ -72,7 +72,7 @@ static void scan_pages(struct residence *r, raddr_t start, raddr_t end, const st
 					     .wanted = look->any | look->tell };
 		int n;
 
-		began = clock_own_us();
+		began = clock_thread_us();
 		n = ioctl(r->fd, PAGEMAP_SCAN, &scan);
 		if (n < 0)
 			return;
@@ -81,7 +81,7 @@ static void scan_pages(struct residence *r, raddr_t start, raddr_t end, const st
 		if (scan.walk_end <= start)
 			return;
 		start = scan.walk_end;
-		if (clock_own_us() - began > SOON_US)
+		if (clock_thread_us() - began > SOON_US)
 			step = STEP;
 		else if (step < STEP_MOST)
 			step *= 2;

@@ -60,9 +60,6 @@ bool space_extend(void *at, size_t len, size_t more)
 	return mremap((char *)at + len - 4096, 4096, 4096 + more, 0) != MAP_FAILED;
 }
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 #define TOUCH_LEAST (16u << 10) /* less is not worth a call */
 
 void space_touch(void *at, size_t len)

@@ -7,7 +7,13 @@
 #ifndef MTRUN_SPACE_H
 #define MTRUN_SPACE_H
 
+#include <sys/mman.h>
+
 #include "base/types.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 
 /*
  * Maps LEN bytes of FD from OFFSET (all page multiples), shared, writable, with room for SPAN

@@ -75,7 +75,8 @@ const char *export_amount(struct text_buffer *b, int64_t bytes)
 	size_t n;
 
 	if (bytes > -1024 && bytes < 1024) {
-		snprintf(b->text, sizeof(b->text), "%d byte%s", (int)bytes, bytes == 1 ? "" : "s");
+		snprintf(b->text, sizeof(b->text), "%d byte%s", (int)bytes,
+			 plural((uint64_t)bytes));
 		return b->text;
 	}
 	size_text(b, bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes);

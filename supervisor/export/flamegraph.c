@@ -87,7 +87,7 @@ static void put_title(struct drawing *d, const struct tree_node *n)
 	escape_printf(d->out, "\n%s (%" PRId64 " bytes), %.2f %%, %" PRId64 " block%s",
 		      export_amount(&size, n->size), n->size,
 		      total(d) ? 100.0 * (double)n->size / (double)total(d) : 0, n->count,
-		      n->count == 1 ? "" : "s");
+		      plural((uint64_t)n->count));
 	if (f && f->file) {
 		putc('\n', d->out);
 		xml_put(d->out, f->file);

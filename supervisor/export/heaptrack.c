@@ -163,13 +163,6 @@ static void divide(struct stack_log *l, uint64_t most)
 		l->gone.bytes = all.bytes + bytes - peak.bytes - end.bytes;
 }
 
-static int by_stack(const void *a, const void *b)
-{
-	const struct profile_row *x = a, *y = b;
-
-	return x->stack < y->stack ? -1 : x->stack > y->stack;
-}
-
 /* Of a difference there may be more bytes in as many blocks: then it is one. */
 static struct kind kind_of(int64_t count, int64_t bytes)
 {
@@ -219,17 +212,11 @@ static void merge(struct heaptrack *h)
 	h->logs = n;
 }
 
-static void sort_rows(struct profile *p)
-{
-	if (p->count)
-		qsort(p->row, p->count, sizeof(*p->row), by_stack);
-}
-
 static const struct profile_row *row_of(const struct profile *p, uint32_t stack)
 {
-	struct profile_row key = { .stack = stack };
+	size_t at = SEARCH(i, p->count, p->row[i].stack < stack);
 
-	return p->count ? bsearch(&key, p->row, p->count, sizeof(key), by_stack) : NULL;
+	return at < p->count && p->row[at].stack == stack ? &p->row[at] : NULL;
 }
 
 static int collect(struct heaptrack *h)
@@ -240,8 +227,8 @@ static int collect(struct heaptrack *h)
 	h->log = calloc(v->count + 1, sizeof(*h->log));
 	if (!h->log)
 		return -ENOMEM;
-	sort_rows(&h->at_peak);
-	sort_rows(&h->at_low);
+	profile_sort(&h->at_peak);
+	profile_sort(&h->at_low);
 	for (size_t i = 0; i < v->count && !err; i++) {
 		const struct view_row *r = &v->row[i];
 		const struct profile_row *p = row_of(&h->at_peak, r->stack),

@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/json.h"
 #include "base/proc.h"
+#include "base/text.h"
 #include "export/moments.h"
 #include "export/trie.h"
 #include "ledger/activity.h"
@@ -759,13 +760,6 @@ static void put_activity(struct page *p)
 
 static const char *module_of(const struct symbol_frame *f) { return f->module ? f->module : ""; }
 
-static const char *last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* What has no name but its address is told by its module: `libfoo.so+0x1234`. */
 static void put_function(struct json *j, const struct symbol_frame *f)
 {
@@ -773,7 +767,7 @@ static void put_function(struct json *j, const struct symbol_frame *f)
 	char text[LONGEST];
 
 	if (!strncmp(name, "0x", 2) && f->module) {
-		snprintf(text, sizeof(text), "%s+%s", last_part(f->module), name);
+		snprintf(text, sizeof(text), "%s+%s", text_last_part(f->module), name);
 		name = text;
 	}
 	put_name(j, name);

@@ -6,6 +6,7 @@
 
 #include "base/escape.h"
 #include "base/search.h"
+#include "base/text.h"
 #include "export/moments.h"
 #include "export/trie.h"
 
@@ -135,13 +136,11 @@ static void put_text(FILE *out, const char *text)
 
 static void put_frame(const struct massif *m, const struct trie_frame *f)
 {
-	const char *name = f->at.file ? strrchr(f->at.file, '/') : NULL;
-
 	fprintf(m->out, "0x%" PRIX64 ": ", f->address);
 	put_text(m->out, export_name(&f->at));
 	if (f->at.file) {
 		fputs(" (", m->out);
-		put_text(m->out, name ? name + 1 : f->at.file);
+		put_text(m->out, text_last_part(f->at.file));
 		fprintf(m->out, ":%u)\n", f->at.line);
 	} else {
 		fputs(f->at.module ? " (in " : " (", m->out);

@@ -12,21 +12,6 @@
  * and frame. Both are as large as their rooms for entries, and grow with them. A stack's node is
  * remembered by the stack's number: the same stacks come again for each moment.
  */
-static uint32_t frame_hash(const struct symbol_frame *f)
-{
-	return hash_text(hash_text(hash_text(hash_number(HASH_SEED, f->line), f->function),
-				   f->file),
-			 f->module);
-}
-
-static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
-
-static bool same_frame(const struct symbol_frame *a, const struct symbol_frame *b)
-{
-	return a->line == b->line && same_text(a->function, b->function) &&
-	       same_text(a->file, b->file) && same_text(a->module, b->module);
-}
-
 /*
  * *ENTRY has room for one more than N, *BUCKET (cleared if it is new) as many as entries. True: the
  * buckets are to be filled.
@@ -73,7 +58,8 @@ int trie_init(struct trie *t, bool inverted)
 
 static void frame_link(struct trie *t, size_t i)
 {
-	uint32_t *bucket = &t->frame_bucket[frame_hash(&t->frame[i].at) & (t->frame_room - 1)];
+	uint32_t *bucket = &t->frame_bucket[symbols_hash_line(HASH_SEED, &t->frame[i].at) &
+					    (t->frame_room - 1)];
 
 	t->frame[i].next = *bucket;
 	*bucket = (uint32_t)i + 1;
@@ -91,9 +77,9 @@ static int frame_number(struct trie *t, const struct export *e, const struct exp
 		return err;
 	for (size_t i = 0; again && i < t->frames; i++)
 		frame_link(t, i);
-	for (uint32_t at = t->frame_bucket[frame_hash(f) & (t->frame_room - 1)]; at;
-	     at = t->frame[at - 1].next)
-		if (same_frame(&t->frame[at - 1].at, f)) {
+	for (uint32_t at = t->frame_bucket[symbols_hash_line(HASH_SEED, f) & (t->frame_room - 1)];
+	     at; at = t->frame[at - 1].next)
+		if (symbols_same_line(&t->frame[at - 1].at, f)) {
 			*number = at - 1;
 			return 0;
 		}

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/abi.h"
 #include "base/array.h"
 #include "base/search.h"
 
-#define PAGE	 4096u
-#define RED_ZONE 128u /* below rsp, where a function that calls none may have its variables */
+#define PAGE 4096u
 
 /* ---- registers -------------------------------------------------------------- */
 
@@ -141,7 +141,7 @@ static raddr_t interrupted_rsp(const struct capture *c, raddr_t rsp, raddr_t end
 		for (size_t i = 0; i + FRAME_WORDS <= n && i < step; i++) {
 			const uint64_t *w = word + i;
 
-			if ((w[23] & 0xffff) == 0x33 && w[22] & 2 && !(w[22] >> 32) &&
+			if ((w[23] & 0xffff) == CS_64 && w[22] & 2 && !(w[22] >> 32) &&
 			    !(w[0] >> 8) && rsp >= w[2] && rsp - w[2] < w[4])
 				return w[20];
 		}
@@ -221,6 +221,12 @@ static int by_start(const void *a, const void *b)
 }
 
 /* Whether nothing that is used is in SPAN: no thread, no block. */
+void leaks_spans_sort(struct leaks_span *span, size_t n)
+{
+	if (n)
+		qsort(span, n, sizeof(*span), by_start);
+}
+
 static bool is_unused(const struct capture *c, const struct leaks_span *span)
 {
 	size_t at;
@@ -262,8 +268,7 @@ static int find_unused(const struct capture *c, struct spans *s)
 	for (size_t i = 0; i < c->threads && !err; i++)
 		if (stack_of(c, &c->thread[i], &stack))
 			err = add(c, s, stack.start, used_from(c, &c->thread[i], &stack));
-	if (s->count)
-		qsort(s->span, s->count, sizeof(*s->span), by_start);
+	leaks_spans_sort(s->span, s->count);
 	return err;
 }
 

@@ -17,6 +17,7 @@
 struct leaks_span {
 	raddr_t start, end;
 };
+void leaks_spans_sort(struct leaks_span *span, size_t n); /* ascending */
 
 /* What a capture does not say; functions may be called from two threads. */
 struct captured_source {

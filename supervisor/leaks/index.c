@@ -178,12 +178,6 @@ void index_release(struct leaks_index *x)
 	*x = (struct leaks_index){ 0 };
 }
 
-size_t index_memory(const struct leaks_index *x)
-{
-	return x->blocks * sizeof(struct index_entry) + x->blocks * sizeof(uint32_t) +
-	       x->regions * sizeof(*x->region);
-}
-
 uint32_t index_region_far(const struct leaks_index *x, raddr_t address)
 {
 	uint32_t low = 0, high = x->regions;

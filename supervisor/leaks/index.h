@@ -51,7 +51,6 @@ struct leaks_index {
 /* IMAGE's blocks; borrowed. 0, -ENOMEM, -E2BIG: they are too many. */
 int index_init(struct leaks_index *x, const struct leaks_image *image) MUST_USE;
 void index_release(struct leaks_index *x);
-size_t index_memory(const struct leaks_index *x);
 /* The region of ADDRESS, whichever that is. */
 uint32_t index_region_far(const struct leaks_index *x, raddr_t address);
 /* The first block that begins at ADDRESS or above, or how many blocks there are. */

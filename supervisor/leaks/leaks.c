@@ -61,7 +61,6 @@ struct leaks {
 	 * mostly: no arena
 	 */
 	uint32_t *leader;
-	size_t memory;
 
 	struct head family; /* what is lost with the block that is being followed */
 	uint32_t *pending;  /* the stack */
@@ -441,7 +440,6 @@ struct leaks *leaks_new(const struct leaks_image *image, int *err)
 	}
 	count_prefixes(l);
 	qsort(l->prefix, l->prefixes, sizeof(*l->prefix), by_blocks);
-	l->memory = graph_memory(&l->graph) + PENDING * sizeof(*l->pending);
 	return l;
 }
 
@@ -545,4 +543,3 @@ size_t leaks_prefixes(const struct leaks *l, const struct leak_prefix **out)
 }
 
 uint64_t leaks_scanned(const struct leaks *l) { return l->graph.bytes; }
-size_t leaks_memory(const struct leaks *l) { return l->memory; }

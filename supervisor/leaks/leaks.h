@@ -67,8 +67,7 @@ ssize_t leaks_records(const struct leaks *l, bool (*wanted)(void *ctx, size_t bl
 /* Prefixes with the most blocks first: how many. */
 size_t leaks_prefixes(const struct leaks *l, const struct leak_prefix **out);
 
-/* Bytes of memory that were read, and bytes of ours that this takes. */
+/* Bytes of memory that were read. */
 uint64_t leaks_scanned(const struct leaks *l);
-size_t leaks_memory(const struct leaks *l);
 
 #endif

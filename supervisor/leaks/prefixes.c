@@ -392,13 +392,6 @@ void prefixes_release(struct prefixes *p)
 	pthread_mutex_destroy(&p->lock);
 }
 
-size_t prefixes_memory(const struct prefixes *p)
-{
-	return (sizeof(uint32_t) << p->bits) + p->stacks * sizeof(struct prefix_stack) +
-	       (sizeof(uint32_t) << p->family_bits) + p->families * sizeof(struct prefix_family) +
-	       p->offsets * sizeof(struct prefix_offset) + p->image->blocks * sizeof(uint16_t);
-}
-
 uint32_t prefixes_stack(const struct prefixes *p, uint32_t stack)
 {
 	return *find_stack(p, stack) - 1;

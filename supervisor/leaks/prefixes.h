@@ -111,7 +111,6 @@ struct prefixes {
 
 int prefixes_init(struct prefixes *p, const struct leaks_image *image) MUST_USE;
 void prefixes_release(struct prefixes *p);
-size_t prefixes_memory(const struct prefixes *p);
 
 /* The number, below p->stacks, of a stack that some block is from. */
 uint32_t prefixes_stack(const struct prefixes *p, uint32_t stack);

@@ -621,17 +621,6 @@ void graph_release(struct leaks_graph *g)
 		arena_release(&g->part[i].edges);
 }
 
-size_t graph_memory(const struct leaks_graph *g)
-{
-	size_t bytes = index_memory(&g->index) + prefixes_memory(&g->prefixes) +
-		       g->image->blocks *
-			       (2 * sizeof(uint8_t) + sizeof(uint16_t) + sizeof(uint32_t));
-
-	for (unsigned i = 0; i < g->parts; i++)
-		bytes += g->part[i].count * sizeof(uint32_t);
-	return bytes;
-}
-
 /* ---- edges again ---------------------------------------------------------- */
 
 void graph_again(struct leaks_graph *g, uint32_t block, void (*fn)(void *ctx, uint32_t edge),

@@ -80,7 +80,6 @@ struct leaks_graph {
 /* 0; -ENOMEM, -E2BIG, -EINTR. */
 int graph_init(struct leaks_graph *g, const struct leaks_image *image) MUST_USE;
 void graph_release(struct leaks_graph *g);
-size_t graph_memory(const struct leaks_graph *g);
 
 /*
  * BLOCK's edges, *COUNT of them, good until the next call. NULL: out of memory. Behind them

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/bounds.h"
+
 /*
  * A ledger's present state, told and taken up again, and the changes of its stack totals. What a
  * replay does with a change is what the live ledger did: the same inline functions
@@ -161,8 +163,6 @@ int ledger_restore_total(struct ledger *l, const struct ledger_total_state *s)
 		((uint32_t *)l->touched.base)[l->touches++] = total;
 	return timeline_hold(&l->timeline, total, s->point_bytes, s->point_count);
 }
-
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* The timeline's last point is the one that the state says, whether it is there or not. */
 int ledger_restore_end(struct ledger *l, const struct ledger_sums *s)

@@ -108,7 +108,8 @@ bool ledger_move(struct ledger *l) { return !l->listings && blocks_move(&l->bloc
 
 /* ---- sampling ------------------------------------------------------------ */
 
-bool ledger_weigh(struct ledger *l, raddr_t addr, const struct block *b, struct weight w)
+/* B at ADDR stands for W from now on, or for itself again. False: out of memory. */
+static bool weigh(struct ledger *l, raddr_t addr, const struct block *b, struct weight w)
 {
 	uint32_t total = block_total(b);
 
@@ -119,7 +120,7 @@ bool ledger_weigh(struct ledger *l, raddr_t addr, const struct block *b, struct 
 	return true;
 }
 
-void ledger_unweigh(struct ledger *l, raddr_t addr, const struct block *b)
+static void unweigh(struct ledger *l, raddr_t addr, const struct block *b)
 {
 	struct weight w;
 
@@ -132,7 +133,7 @@ void ledger_unweigh(struct ledger *l, raddr_t addr, const struct block *b)
 /* B at ADDR, which was counted, is gone. */
 static __attribute__((noinline)) void uncount(struct ledger *l, raddr_t addr, const struct block *b)
 {
-	ledger_unweigh(l, addr, b);
+	unweigh(l, addr, b);
 	if (l->known)
 		wire_known_take(l->known, addr);
 }
@@ -331,7 +332,7 @@ static void alloc_counted(struct ledger *l, uint32_t thread, raddr_t addr, uint6
 	if (!put)
 		return;
 	w = weights_of(&l->weights, size, period);
-	if (period && ledger_weigh(l, addr, &b, w))
+	if (period && weigh(l, addr, &b, w))
 		total_at(l, total)->sampled = true;
 	else if (period)
 		w = (struct weight){ size, 1 }; /* out of memory: it stands for itself */
@@ -448,7 +449,7 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 void ledger_weigh_back(struct ledger *l, raddr_t addr, const struct block *b, struct weight w)
 {
 	struct weight own = { block_size(b), 1 };
-	if ((w.bytes == own.bytes && w.count == own.count) || ledger_weigh(l, addr, b, w))
+	if ((w.bytes == own.bytes && w.count == own.count) || weigh(l, addr, b, w))
 		return;
 	heap_less(l, block_total(b), w, false); /* out of memory: it stands for itself */
 	heap_more(l, block_total(b), own);
@@ -496,7 +497,7 @@ void ledger_leave_by(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old
 	p->temporary = is_temporary(thread_at(l, thread), owner_of(thread), old, &p->block);
 	p->weight = weight_of(l, old, &p->block);
 	if (p->block.b & BLOCK_COUNTED)
-		ledger_unweigh(l, old, &p->block);
+		unweigh(l, old, &p->block);
 }
 
 void ledger_leave(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t old)

@@ -367,9 +367,6 @@ static inline unsigned __int128 *variance_at(const struct ledger *l, uint32_t to
 	return (unsigned __int128 *)l->variances.base + total;
 }
 
-/* B at ADDR stands for W from now on, or for itself again. False: out of memory. */
-bool ledger_weigh(struct ledger *l, raddr_t addr, const struct block *b, struct weight w);
-void ledger_unweigh(struct ledger *l, raddr_t addr, const struct block *b);
 /* B has come back to ADDR, standing for W as before. */
 void ledger_weigh_back(struct ledger *l, raddr_t addr, const struct block *b, struct weight w);
 /*

@@ -49,8 +49,7 @@ uint64_t replay_clock_ms(const struct replay *r); /* when tracing began, since 1
 /* where the record begins, and ends, since then */
 uint64_t replay_began_ms(const struct replay *r);
 uint64_t replay_ended_ms(const struct replay *r);
-#define REPLAY_NOBODY ((uid_t)65534)
-/* of its files; REPLAY_NOBODY if they have several */
+/* of its files; OUTSIDE_NOBODY if they have several */
 uid_t replay_owner(const struct replay_process *p);
 size_t replay_files(const struct replay *r);
 const char *replay_file(const struct replay *r, size_t i, uint64_t *bytes); /* its path */

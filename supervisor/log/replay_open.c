@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/outside.h"
 #include "base/search.h"
 #include "log/replay.h"
 
@@ -712,7 +713,7 @@ uid_t replay_owner(const struct replay_process *p)
 
 	for (size_t i = 1; i < r->files; i++)
 		if (r->file[i].owner != r->file[0].owner)
-			return REPLAY_NOBODY;
+			return OUTSIDE_NOBODY;
 	return r->file[0].owner;
 }
 

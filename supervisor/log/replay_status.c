@@ -14,10 +14,6 @@
  * Whose it is, from when to when, what was live at its end. The keys are those that `status` has of
  * a process; what no log tells is null.
  */
-static bool ended(const struct process *p)
-{
-	return p->state == PROCESS_EXITED || p->state == PROCESS_HELD;
-}
 
 static void json_files(struct json *j, const struct replay *log)
 {
@@ -44,7 +40,7 @@ void replay_status_json(const struct process *p, unsigned count, struct json *j)
 	json_int(j, "pid", p->pid);
 	json_string(j, "command", p->command);
 	json_string(j, "state", process_state_name(p->state));
-	if (ended(p))
+	if (process_state_ended(p->state))
 		json_int(j, "exit_status", wait_status_number(p->wait_status));
 	else
 		json_null(j, "exit_status");
@@ -94,7 +90,7 @@ static void print_record(FILE *out, const struct replay *log)
 	if (began)
 		escape_printf(out, ", %s after tracing began", time_text(&time, began));
 	escape_printf(out, "; %" PRIu64 " events in %zu file%s, %s\n", replay_events(log), files,
-		      files == 1 ? "" : "s", size_text(&size, all));
+		      plural(files), size_text(&size, all));
 	escape_printf(out, "           %s", replay_file(log, 0, &bytes));
 	if (files > 1)
 		escape_printf(out, " to %s", replay_file(log, files - 1, &bytes));
@@ -110,8 +106,9 @@ static void print_process(FILE *out, const struct process *p, unsigned count,
 
 	escape_printf(out, "process    %d (%s)%s%s, %s at %s\n", (int)p->pid,
 		      p->command ? p->command : "?", p->exe ? ", " : "", p->exe ? p->exe : "",
-		      ended(p) ? wait_status_text(p->wait_status, end, sizeof(end))
-			       : process_state_name(p->state),
+		      process_state_ended(p->state)
+			      ? wait_status_text(p->wait_status, end, sizeof(end))
+			      : process_state_name(p->state),
 		      time_text(&time, p->ended_ms));
 	if (p->unsupervised)
 		escape_printf(out, "           its allocations are not known: %s\n",

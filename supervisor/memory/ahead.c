@@ -11,16 +11,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/space.h"
 
 /*
  * A thread with the lowest priority populates pages by madvise(2), at least one step ahead of the
  * writer. It lives from ahead_begin() to ahead_end(). Its CPU time, compared with the time that
  * passed, tells whether a core was free.
  */
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
-#endif
 
 #define NICE_MOST 19
 
@@ -59,7 +56,7 @@ static void *run(void *ctx)
 	if (setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE_MOST))
 		return NULL;
 	touch(a);
-	a->core_free = clock_own_ns() > (clock_ns() - began) / 2;
+	a->core_free = clock_thread_ns() > (clock_ns() - began) / 2;
 	return NULL;
 }
 

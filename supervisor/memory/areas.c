@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "base/maps.h"
 #include "base/search.h"
+#include "base/text.h"
 #include "blocks/page_set.h"
 #include "process/process.h"
 #include "symbols/elf.h"
@@ -55,27 +56,23 @@ static void add(struct making *m, raddr_t start, raddr_t end, enum area_kind kin
 
 /* ---- names --------------------------------------------------------------- */
 
-static bool begins(const char *text, const char *with)
-{
-	return !strncmp(text, with, strlen(with));
-}
-
 /* The kernel's own: pages without memory of the process. */
-static bool is_special(const struct map *m) { return begins(m->path, "[vvar"); }
+static bool is_special(const struct map *m) { return text_begins(m->path, "[vvar"); }
 
 /* Its pages are not in RSS, and of another size. */
 static bool is_hugetlb(const struct making *making, const struct map *m)
 {
 	if (!m->inode || m->start & HUGE_ALIGNED || m->end & HUGE_ALIGNED)
 		return false;
-	return map_page_size(making->maps_fd, m->start) > 4096 || begins(m->path, "/anon_hugepage");
+	return map_page_size(making->maps_fd, m->start) > 4096 ||
+	       text_begins(m->path, "/anon_hugepage");
 }
 
 static bool is_memory(const struct map *m)
 {
-	return begins(m->path, "/dev/zero") || begins(m->path, "/memfd:") ||
-	       begins(m->path, "/SYSV") || begins(m->path, "/dev/shm/") ||
-	       begins(m->path, "[anon_shmem");
+	return text_begins(m->path, "/dev/zero") || text_begins(m->path, "/memfd:") ||
+	       text_begins(m->path, "/SYSV") || text_begins(m->path, "/dev/shm/") ||
+	       text_begins(m->path, "[anon_shmem");
 }
 
 static bool is_mtruns(const struct process *p, const struct map *m)
@@ -200,7 +197,7 @@ static bool is_stack(const struct making *m, size_t i)
 {
 	const struct map *map = &m->maps->map[i];
 
-	if (map->path[0] && !begins(map->path, "[anon:"))
+	if (map->path[0] && !text_begins(map->path, "[anon:"))
 		return false;
 	if (has_thread(m, map))
 		return true;
@@ -238,9 +235,9 @@ static void one(struct making *m, size_t i)
 	else if (map->shared)
 		add(m, map->start, map->end, is_memory(map) ? AREA_SHARED : kind_of_file(m, map),
 		    true);
-	else if (begins(map->path, "[stack"))
+	else if (text_begins(map->path, "[stack"))
 		add(m, map->start, map->end, AREA_STACK, false);
-	else if (map->path[0] == '/' || begins(map->path, "[vdso"))
+	else if (map->path[0] == '/' || text_begins(map->path, "[vdso"))
 		add(m, map->start, map->end, kind_of_file(m, map), false);
 	else
 		anonymous(m, i);

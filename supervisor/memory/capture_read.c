@@ -3,6 +3,7 @@
  * capture_read.c - what is in a capture: in the copy that it has; or, without one, in a process
  * that stands still. Any thread may be here at any time.
  */
+#include "base/bounds.h"
 #include "base/search.h"
 #include "memory/capture.h"
 
@@ -69,8 +70,6 @@ static const struct part *part_from(const struct making *m, raddr_t address)
 	}
 	return p;
 }
-
-static raddr_t least(raddr_t a, raddr_t b) { return a < b ? a : b; }
 
 static raddr_t page_end(raddr_t address)
 {

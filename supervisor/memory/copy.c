@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/bounds.h"
 #include "base/proc.h"
 #include "memory/ahead.h"
 
@@ -364,8 +365,6 @@ static int take_in_leaf(struct batch *b, raddr_t start, raddr_t end, bool fresh)
 	end_row(b, &row);
 	return err;
 }
-
-static raddr_t least(raddr_t a, raddr_t b) { return a < b ? a : b; }
 
 #define LEAF_BYTES (BRANCHES * (raddr_t)MEMORY_PAGE)
 

@@ -279,11 +279,6 @@ static int add(struct candidates *c, const struct elf_symbol *symbol, const stru
 	return 0;
 }
 
-static bool is_code(const struct elf_symbol *s)
-{
-	return s->type == STT_FUNC || s->type == STT_GNU_IFUNC;
-}
-
 static int add_exported(struct candidates *c, const struct elf *elf, const char *name,
 			const struct hook_rule *rule, bool prefix)
 {
@@ -292,7 +287,7 @@ static int add_exported(struct candidates *c, const struct elf *elf, const char 
 	int err = 0;
 
 	while (!err && elf_find_exported(elf, name, &cursor, &symbol)) {
-		if (is_code(&symbol))
+		if (elf_is_function(&symbol))
 			err = add(c, &symbol, rule, prefix, NULL);
 	}
 	return err;
@@ -334,7 +329,7 @@ static int find_by_walk(struct candidates *c, const struct elf *elf, size_t from
 		const struct hook_rule *r;
 		bool prefix;
 
-		if (!is_code(&symbol) || !may_be_known(symbol.name))
+		if (!elf_is_function(&symbol) || !may_be_known(symbol.name))
 			continue;
 		r = rule_for(symbol.name, &prefix);
 		if (r && may_take(elf, &symbol, r, prefix))
@@ -369,7 +364,7 @@ static int find_requested(struct candidates *c, const struct elf *elf,
 		size_t cursor = 0;
 
 		while (!err && elf_find(elf, request[i].name, &cursor, &symbol)) {
-			if (is_code(&symbol))
+			if (elf_is_function(&symbol))
 				err = add(c, &symbol, NULL, false, &request[i]);
 		}
 	}
@@ -439,14 +434,6 @@ static const struct candidate *named(const struct candidates *c, const char *nam
 	return NULL;
 }
 
-static bool defines(const struct elf *elf, const char *name)
-{
-	struct elf_symbol symbol;
-	size_t cursor = 0;
-
-	return elf_find(elf, name, &cursor, &symbol);
-}
-
 /*
  * A static executable's malloc is libc's own if libc's malloc.o came with it: these are not what an
  * allocator that stands in for it defines.
@@ -459,8 +446,8 @@ static bool malloc_is_libcs(const struct module *m, const struct candidate *mall
 		return false;
 	if (!elf_has_functions(m->elf)) /* recognized by libc's own code */
 		return true;
-	return defines(m->elf, "_int_malloc") || defines(m->elf, "__libc_mallopt") ||
-	       (malloc_->symbol.bind == STB_WEAK && defines(m->elf, "__libc_malloc_impl"));
+	return elf_defines(m->elf, "_int_malloc") || elf_defines(m->elf, "__libc_mallopt") ||
+	       (malloc_->symbol.bind == STB_WEAK && elf_defines(m->elf, "__libc_malloc_impl"));
 }
 
 struct rules_here {
@@ -547,7 +534,7 @@ static struct rules_here rules_here(const struct candidates *c, const struct mod
 	 * when it is linked statically
 	 */
 	h.cxx_zero = h.heap && !h.cxx &&
-		     ((m->roles & MODULE_CXX) || defines(m->elf, "_ZSt15get_new_handlerv"));
+		     ((m->roles & MODULE_CXX) || elf_defines(m->elf, "_ZSt15get_new_handlerv"));
 	h.cxx_says = h.heap && !h.cxx && (m->roles & MODULE_CXX) &&
 		     deletes_go_on(c, m->elf, h.cxx_aligned);
 	return h;

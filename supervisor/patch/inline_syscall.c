@@ -180,7 +180,7 @@ static int symbols_read(struct symbols *symbols, const struct elf *elf)
 	if (elf_symbols(elf) > SYMBOLS_MOST)
 		return 0;
 	while (elf_next_symbol(elf, &cursor, &s)) {
-		if (s.type != STT_FUNC && s.type != STT_GNU_IFUNC)
+		if (!elf_is_function(&s))
 			continue;
 		if (array_room(&symbols->f, symbols->count, &symbols->room, sizeof(*symbols->f)))
 			return -ENOMEM;

@@ -35,6 +35,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/bounds.h"
 #include "base/search.h"
 #include "process/process.h"
 
@@ -60,8 +61,6 @@ struct lease {
 
 static inline uint64_t load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 static inline void store64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_SEQ_CST); }
-
-static inline uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static inline uint64_t between(uint64_t v, uint64_t lo, uint64_t hi)
 {

@@ -37,6 +37,16 @@ enum process_state {
 };
 /* "running", "stopped", "exited", ... HELD is "exited" */
 const char *process_state_name(enum process_state state);
+/* Whether it has ended for the user, and how is known: HELD is kept at its exit. */
+static inline bool process_state_ended(enum process_state state)
+{
+	return state == PROCESS_EXITED || state == PROCESS_HELD;
+}
+/* Whether its memory is gone: it has exited, or another program runs in its place. */
+static inline bool process_state_gone(enum process_state state)
+{
+	return state == PROCESS_EXITED || state == PROCESS_REPLACED;
+}
 struct process;
 /* The state that the user is told: a process that a signal has stopped is stopped, too. */
 enum process_state process_state_seen(const struct process *p);

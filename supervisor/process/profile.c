@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bounds.h"
 #include "ledger/weights.h"
 
 /*
@@ -41,8 +42,6 @@ static bool changed(const struct profile_row *r)
 	return r->size || r->count || r->total_size || r->total_count || r->temporary;
 }
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
 /* NOW minus BEFORE; either may be NULL: there is no such row. */
 static struct profile_row row_subtract(const struct profile_row *now,
 				       const struct profile_row *before)
@@ -62,7 +61,7 @@ static struct profile_row row_subtract(const struct profile_row *now,
 	return r;
 }
 
-static void sort_by_stack(struct profile *p)
+void profile_sort(struct profile *p)
 {
 	for (size_t i = 1; i < p->count; i++)
 		if (p->row[i].stack < p->row[i - 1].stack) {
@@ -70,8 +69,6 @@ static void sort_by_stack(struct profile *p)
 			return;
 		}
 }
-
-#define SUM_MOST (INT64_MAX / 1024) /* of all rows together: views may multiply a little */
 
 /* Bounds *V by *LEFT, and takes it from that. */
 static void bound(int64_t *v, int64_t *left)
@@ -86,7 +83,7 @@ static void bound(int64_t *v, int64_t *left)
 /* Sizes are the process' word: they are bounded here, so that adding rows up cannot overflow. */
 static void bound_rows(struct profile *p)
 {
-	int64_t size = SUM_MOST, count = SUM_MOST, usable = SUM_MOST;
+	int64_t size = PROFILE_SUM_MOST, count = PROFILE_SUM_MOST, usable = PROFILE_SUM_MOST;
 
 	for (size_t i = 0; i < p->count; i++) {
 		bound(&p->row[i].size, &size);
@@ -97,7 +94,7 @@ static void bound_rows(struct profile *p)
 
 void profile_settle(struct profile *p)
 {
-	sort_by_stack(p);
+	profile_sort(p);
 	bound_rows(p);
 }
 
@@ -117,8 +114,8 @@ int profile_subtract(struct profile *p, struct profile *before)
 
 	if (!row)
 		return -ENOMEM;
-	sort_by_stack(p);
-	sort_by_stack(before);
+	profile_sort(p);
+	profile_sort(before);
 	while (i < p->count || j < before->count) {
 		bool left = i < p->count &&
 			    (j == before->count || p->row[i].stack <= before->row[j].stack);
@@ -173,6 +170,15 @@ struct profile_row profile_sum(const struct profile *p)
 		all.temporary += p->row[i].temporary;
 	}
 	return all;
+}
+
+size_t profile_holding(const struct profile *p)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->count; i++)
+		n += p->row[i].count != 0;
+	return n;
 }
 
 void profile_release(struct profile *p)

@@ -36,8 +36,13 @@ struct profile {
 
 /* An empty profile with memory for ROOM rows, allocated in advance. 0 or -ENOMEM. */
 int profile_reserve(struct profile *p, size_t room) MUST_USE;
+/* Of the sizes and of the counts of all rows: views may multiply them a little. */
+#define PROFILE_SUM_MOST (INT64_MAX / 1024)
 /* Completes a profile: sorts its rows by stack, and bounds them so that no sum overflows. */
 void profile_settle(struct profile *p);
+
+/* Its rows in the order of their stacks. */
+void profile_sort(struct profile *p);
 
 /* TO is empty; it may have room. 0 or -ENOMEM */
 int profile_copy(struct profile *to, const struct profile *from) MUST_USE;
@@ -55,6 +60,7 @@ void profile_drop_unchanged(struct profile *p);
 void profile_reckon_variance(struct profile *p, uint64_t period);
 /* Sizes, counts and totals of all rows. */
 struct profile_row profile_sum(const struct profile *p);
+size_t profile_holding(const struct profile *p); /* how many rows hold blocks */
 void profile_release(struct profile *p);
 
 #endif

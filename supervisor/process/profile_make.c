@@ -264,14 +264,15 @@ static int from_blocks(struct profile *p, const struct block_list *blocks,
 	return err;
 }
 
-bool profile_is_of_blocks(const struct profile_ask *ask)
+/* Whether only single blocks can tell it, and the sums are not needed. */
+static bool is_of_blocks(const struct profile_ask *ask)
 {
 	return ask->detail & (PROFILE_THREADS | PROFILE_SIZES) || ask->min_age_ms;
 }
 
 bool profile_needs_blocks(const struct profile_ask *ask)
 {
-	return profile_is_of_blocks(ask) || ask->usable;
+	return is_of_blocks(ask) || ask->usable;
 }
 
 int profile_from_ledger(struct profile *p, const struct ledger *ledger,
@@ -288,7 +289,7 @@ int profile_from_ledger(struct profile *p, const struct ledger *ledger,
 		err = -EINVAL;
 	else if (ask->detail & PROFILE_PAST)
 		err = from_past(p, ledger, ask->at_ms);
-	else if (!profile_is_of_blocks(ask))
+	else if (!is_of_blocks(ask))
 		err = from_stacks(p, ledger, ask);
 	if (err)
 		profile_release(p);
@@ -298,8 +299,7 @@ int profile_from_ledger(struct profile *p, const struct ledger *ledger,
 int profile_add_blocks(struct profile *p, const struct block_list *blocks,
 		       const struct profile_ask *ask)
 {
-	int err = profile_is_of_blocks(ask) ? from_blocks(p, blocks, ask)
-					    : add_usable(p, blocks, ask);
+	int err = is_of_blocks(ask) ? from_blocks(p, blocks, ask) : add_usable(p, blocks, ask);
 
 	p->has_usable = ask->usable;
 	if (err)

@@ -36,9 +36,8 @@ struct profile_ask {
 	const struct usable *usable;
 };
 
-/* Whether only single blocks can tell it; and whether, beside those, the sums are not needed. */
+/* Whether only single blocks can tell it. */
 bool profile_needs_blocks(const struct profile_ask *ask);
-bool profile_is_of_blocks(const struct profile_ask *ask);
 /*
  * The sums by stack, in no order, without what only blocks can tell, into P, which is empty (it may
  * have room); for profile_settle(). 0, -ENOMEM, or -EINVAL if the peak or the

@@ -9,26 +9,11 @@
 #include <errno.h>
 #include <link.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/proc.h"
+#include "base/text.h"
 #include "process/process.h"
 #include "symbols/elf.h"
-
-static bool defines(const struct module *m, const char *name)
-{
-	struct elf_symbol symbol;
-	size_t cursor = 0;
-
-	return elf_find(m->elf, name, &cursor, &symbol);
-}
-
-static const char *base_name(const struct module *m)
-{
-	const char *slash = strrchr(m->path, '/');
-
-	return slash ? slash + 1 : m->path;
-}
 
 static raddr_t dynamic_section(const struct module *exe)
 {
@@ -85,7 +70,8 @@ static bool before_libc(const struct process *p, const struct module *exe, const
 static bool is_jemalloc(const struct module *m)
 {
 	/* sdallocx came with these size classes */
-	return defines(m, "malloc") && defines(m, "mallctl") && defines(m, "sdallocx");
+	return elf_defines(m->elf, "malloc") && elf_defines(m->elf, "mallctl") &&
+	       elf_defines(m->elf, "sdallocx");
 }
 
 static bool is_glibc(const struct module *m)
@@ -93,8 +79,9 @@ static bool is_glibc(const struct module *m)
 	if (m->roles & MODULE_LIBC)
 		return !(m->roles & MODULE_LDSO);
 	/* without names it was recognized by glibc's own code */
-	return elf_is_static(m->elf) && (!elf_has_functions(m->elf) || defines(m, "_int_malloc") ||
-					 defines(m, "__libc_mallopt"));
+	return elf_is_static(m->elf) &&
+	       (!elf_has_functions(m->elf) || elf_defines(m->elf, "_int_malloc") ||
+		elf_defines(m->elf, "__libc_mallopt"));
 }
 
 /* Functions that --hook named, or in a static program those of an allocator beside libc's. */
@@ -108,7 +95,7 @@ static bool has_own(const struct process *p, bool is_libcs)
 		if (f->kind >= HOOK_GENERIC_MALLOC && f->kind < HOOK_KINDS)
 			return true;
 		for (size_t k = 0; is_libcs && k < sizeof(prefix) / sizeof(*prefix); k++)
-			if (!strncmp(f->name, prefix[k], strlen(prefix[k])))
+			if (text_begins(f->name, prefix[k]))
 				return true;
 	}
 	return false;
@@ -116,8 +103,7 @@ static bool has_own(const struct process *p, bool is_libcs)
 
 static bool gone(const struct process *p)
 {
-	return p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED ||
-	       p->state == PROCESS_DETACHED;
+	return process_state_gone(p->state) || p->state == PROCESS_DETACHED;
 }
 
 /* NULL: the rule is known. */
@@ -163,5 +149,5 @@ void usable_init(struct usable *u, const struct process *p)
 	else
 		snprintf(u->why, sizeof(u->why),
 			 "the allocator in %.64s does not let it be told from outside",
-			 base_name(allocator ? allocator : libc));
+			 text_last_part((allocator ? allocator : libc)->path));
 }

@@ -282,8 +282,8 @@ void classify_address(struct process *p, raddr_t addr, char *text, size_t len)
 	const struct map *m;
 
 	text[0] = '\0';
-	if (p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED ||
-	    p->state == PROCESS_DETACHED || maps_read(&maps, p->via)) {
+	if (process_state_gone(p->state) || p->state == PROCESS_DETACHED ||
+	    maps_read(&maps, p->via)) {
 		say(&l, "unknown: the process is gone");
 		return;
 	}

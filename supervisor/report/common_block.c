@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 /*
  * The functions are known by their names. glibc's are told by its dynamic symbols or by its debug
  * information; a library without either has no name to go by. libstdc++'s pool for exceptions that
@@ -47,10 +49,9 @@ static const char *known_function(const char *function)
 
 static bool is_in(const struct symbol_frame *f, const char *library)
 {
-	const char *slash = f->module ? strrchr(f->module, '/') : NULL,
-		   *name = slash ? slash + 1 : f->module;
+	const char *name = text_last_part(f->module);
 
-	return name && !strncmp(name, library, strlen(library));
+	return name && text_begins(name, library);
 }
 
 const char *common_block(struct sites *sites, uint32_t stack)

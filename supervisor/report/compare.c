@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/hash_index.h"
@@ -54,14 +53,9 @@ static uint32_t hash(uint32_t parent, struct symbol_frames f)
 	uint32_t h = hash_number(HASH_SEED, parent);
 
 	for (size_t i = 0; i < f.count; i++)
-		h = hash_text(hash_text(hash_text(hash_number(h, f.frame[i].line),
-						  f.frame[i].function),
-					f.frame[i].file),
-			      f.frame[i].module);
+		h = symbols_hash_line(h, &f.frame[i]);
 	return h;
 }
-
-static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
 
 static bool same(const struct compare *c, uint32_t id, uint32_t parent, struct symbol_frames f)
 {
@@ -71,11 +65,9 @@ static bool same(const struct compare *c, uint32_t id, uint32_t parent, struct s
 	if (stacks_parent(c->stacks, id, &pc) != parent || f.count != g.count)
 		return false;
 	for (size_t i = 0; i < f.count; i++)
-		if (f.frame[i].line != g.frame[i].line || f.frame[i].column != g.frame[i].column ||
+		if (f.frame[i].column != g.frame[i].column ||
 		    f.frame[i].inlined != g.frame[i].inlined ||
-		    !same_text(f.frame[i].function, g.frame[i].function) ||
-		    !same_text(f.frame[i].file, g.frame[i].file) ||
-		    !same_text(f.frame[i].module, g.frame[i].module))
+		    !symbols_same_line(&f.frame[i], &g.frame[i]))
 			return false;
 	return true;
 }

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/bounds.h"
+#include "base/text.h"
 #include "report/function_name.h"
 
 #define GAP	  2
@@ -53,8 +55,7 @@ static const char *cell(const struct grid *g, size_t row, size_t column)
 	return i < g->cells && g->cell[i] ? g->cell[i] : "";
 }
 
-static size_t at_least(size_t n, size_t least) { return n > least ? n : least; }
-static size_t at_most(size_t n, size_t most) { return n < most ? n : most; }
+static size_t at_least(size_t n, size_t bound) { return n > bound ? n : bound; }
 
 static void measure(struct grid *g, size_t rows)
 {
@@ -62,16 +63,15 @@ static void measure(struct grid *g, size_t rows)
 		size_t widest = strlen(g->column[c].title);
 
 		for (size_t r = 0; r < rows; r++) {
-			const char *text = cell(g, r, c), *slash = strrchr(text, '/');
+			const char *text = cell(g, r, c);
 			size_t n = g->column[c].kind == GRID_FUNCTION
 					   ? function_width(g->layout, text)
 					   : layout_width(g->layout, text);
 
 			widest = at_least(n, widest);
 			if (g->column[c].kind == GRID_PATH)
-				g->file =
-					at_least(layout_width(g->layout, slash ? slash + 1 : text),
-						 g->file);
+				g->file = at_least(layout_width(g->layout, text_last_part(text)),
+						   g->file);
 		}
 		if (widest > g->column[c].width)
 			g->column[c].width = widest;
@@ -103,18 +103,18 @@ static void fit(struct grid *g)
 	left = g->layout->columns > fixed ? g->layout->columns - fixed : 0;
 	if (both) {
 		size_t need = g->column[name].width,
-		       share = at_least(left * 2 / 5, at_most(g->file, left / 2));
+		       share = at_least(left * 2 / 5, least(g->file, left / 2));
 
 		share = at_least(share, NARROWEST);
 		if (left > need)
 			share = at_least(share, left - need);
-		g->column[path].width = at_most(g->column[path].width, share);
+		g->column[path].width = least(g->column[path].width, share);
 		left = left > g->column[path].width ? left - g->column[path].width : 0;
 	}
 	if (name < g->columns)
-		g->column[name].width = at_most(g->column[name].width, at_least(left, NARROWEST));
+		g->column[name].width = least(g->column[name].width, at_least(left, NARROWEST));
 	else if (path < g->columns)
-		g->column[path].width = at_most(g->column[path].width, at_least(left, NARROWEST));
+		g->column[path].width = least(g->column[path].width, at_least(left, NARROWEST));
 }
 
 static void put(const struct grid *g, FILE *out, size_t c, const char *text)

@@ -12,6 +12,7 @@
 #include "base/intern.h"
 #include "base/maps.h"
 #include "base/outside.h"
+#include "base/text.h"
 #include "ledger/ledger.h"
 #include "symbols/elf.h"
 #include "symbols/site_rule.h"
@@ -34,7 +35,6 @@
  * The file comes from somewhere: everything that is made of it is in proportion to its size. The
  * maps come last, so the rows are kept as addresses first.
  */
-#define BYTES_MOST ((uint64_t)INT64_MAX / 1024)
 #define ADDRESS	   ((UINT64_C(1) << 47) - 1)
 #define PARTS_MOST 64u
 
@@ -99,11 +99,6 @@ static char *next_line(struct import *im)
 	return line;
 }
 
-static bool begins(const char *text, const char *with)
-{
-	return !strncmp(text, with, strlen(with));
-}
-
 /* `12: 34567 [20: 45678]` at *AT, which is moved behind it. */
 static bool amounts(char **at, uint64_t live[2], uint64_t ever[2])
 {
@@ -114,8 +109,8 @@ static bool amounts(char **at, uint64_t live[2], uint64_t ever[2])
 	    !n)
 		return false;
 	*at += n;
-	return live[0] <= BYTES_MOST && live[1] <= BYTES_MOST && ever[0] <= BYTES_MOST &&
-	       ever[1] <= BYTES_MOST;
+	return live[0] <= PROFILE_SUM_MOST && live[1] <= PROFILE_SUM_MOST &&
+	       ever[0] <= PROFILE_SUM_MOST && ever[1] <= PROFILE_SUM_MOST;
 }
 
 /* ` 0x12 0x34` at TEXT become the addresses of ROW. */
@@ -161,11 +156,11 @@ static int take_symbols(struct import *im)
 {
 	char *line;
 
-	while ((line = next_line(im)) && !begins(line, "--- heap")) {
+	while ((line = next_line(im)) && !text_begins(line, "--- heap")) {
 		uint64_t address;
 		char *name;
 
-		if (begins(line, "binary="))
+		if (text_begins(line, "binary="))
 			im->h->facts.exe = line + 7;
 		address = strtoull(line, &name, 16);
 		if (name == line || *name != ' ')
@@ -183,7 +178,7 @@ static void take_type(struct import *im, const char *text)
 {
 	const char *slash = strchr(text, '/');
 
-	if (!strstr(text, "heap") || begins(text, "heapprofile"))
+	if (!strstr(text, "heap") || text_begins(text, "heapprofile"))
 		return;
 	im->algorithm = strstr(text, "_v2") ? 2 : 1;
 	im->period = slash ? strtod(slash + 1, NULL) : 0;
@@ -195,7 +190,7 @@ static void take_type(struct import *im, const char *text)
 
 static bool ends_rows(const char *line)
 {
-	return begins(line, "MAPPED_LIBRARIES:") || begins(line, "--- Memory map:");
+	return text_begins(line, "MAPPED_LIBRARIES:") || text_begins(line, "--- Memory map:");
 }
 
 /* Behind `heap profile:`. */
@@ -213,7 +208,7 @@ static int take_gperftools(struct import *im, char *header)
 	while ((line = next_line(im)) && !ends_rows(line)) {
 		int err;
 
-		if (!amounts(&line, row.live, row.ever) || !begins(line, " @"))
+		if (!amounts(&line, row.live, row.ever) || !text_begins(line, " @"))
 			continue;
 		err = stack(im, line + 2, &row);
 		if (!err)
@@ -240,7 +235,7 @@ static int take_jemalloc(struct import *im, const char *header)
 		if (*at == '@') {
 			err = stack(im, at + 1, &row);
 			in_stack = true;
-		} else if (begins(at, "t*:")) {
+		} else if (text_begins(at, "t*:")) {
 			at += 3;
 			if (!amounts(&at, row.live, row.ever))
 				continue;
@@ -448,7 +443,7 @@ static int add_amounts(struct import *im, uint32_t *rows, const struct import_ro
 	scale(im, row->live, live);
 	scale(im, row->ever, ever);
 	im->bytes += live[1] + ever[1];
-	if (im->bytes > (double)BYTES_MOST)
+	if (im->bytes > (double)PROFILE_SUM_MOST)
 		return -ERANGE;
 	if (!rows[id])
 		rows[id] = (uint32_t)++p->count;
@@ -493,19 +488,16 @@ static int make_profile(struct import *im)
 
 bool heap_is_importable(const char *text)
 {
-	return begins(text, "heap profile: ") || begins(text, "heap_v2/") ||
-	       begins(text, "--- symbol\n");
+	return text_begins(text, "heap profile: ") || text_begins(text, "heap_v2/") ||
+	       text_begins(text, "--- symbol\n");
 }
 
 static void name(struct heap *h)
 {
-	const char *slash;
-
 	for (size_t i = 0; i < h->modules.count && !h->facts.exe; i++)
 		if (h->modules.module[i]->path[0] == '/')
 			h->facts.exe = h->modules.module[i]->path;
-	slash = h->facts.exe ? strrchr(h->facts.exe, '/') : NULL;
-	h->facts.command = slash ? slash + 1 : h->facts.exe;
+	h->facts.command = text_last_part(h->facts.exe);
 	h->facts.counted = LEDGER_COUNT_HEAP;
 }
 
@@ -517,7 +509,7 @@ static int take(struct import *im)
 	if (memchr(im->at, '\0', (size_t)(im->end - im->at)))
 		return wrong(im, "it is damaged: there are zero bytes in it");
 	line = next_line(im);
-	if (begins(line, "--- symbol")) {
+	if (text_begins(line, "--- symbol")) {
 		im->named = true;
 		err = take_symbols(im);
 		line = err ? NULL : next_line(im);
@@ -526,10 +518,10 @@ static int take(struct import *im)
 		return err ? err : wrong(im, "it is cut off");
 	if (im->symbols)
 		qsort(im->symbol, im->symbols, sizeof(*im->symbol), by_address);
-	if (begins(line, "heap profile:")) {
+	if (text_begins(line, "heap profile:")) {
 		im->h->foreign = "gperftools";
 		err = take_gperftools(im, line + 13);
-	} else if (begins(line, "heap_v2/")) {
+	} else if (text_begins(line, "heap_v2/")) {
 		im->h->foreign = "jemalloc";
 		err = take_jemalloc(im, line + 8);
 	} else {

@@ -26,8 +26,7 @@
  * that is made of it is in proportion to its lines, and a line that is not as mtrun-heap(5) says is
  * an error.
  */
-#define FRAMES_MOST 64u		       /* lines of one address */
-#define BYTES_MOST  (INT64_MAX / 1024) /* in all rows together: views may multiply a little */
+#define FRAMES_MOST 64u /* lines of one address */
 #define SKIP_KNOWN  (SKIP_ALLOCATOR | SKIP_NAMESPACE | SKIP_LIBRARY)
 
 struct reader {
@@ -97,7 +96,7 @@ static bool take_signed(struct reader *r, int64_t *n)
 	uint64_t v;
 
 	r->at += negative;
-	if (!take(r, 10, BYTES_MOST, &v))
+	if (!take(r, 10, PROFILE_SUM_MOST, &v))
 		return false;
 	*n = negative ? -(int64_t)v : (int64_t)v;
 	return true;
@@ -198,8 +197,8 @@ static bool line_before(struct reader *r)
 	struct preattach_heap *b = &r->h->facts.preattach;
 
 	b->state = PREATTACH_KNOWN;
-	return take(r, 10, BYTES_MOST, &b->bytes) && take(r, 10, BYTES_MOST, &b->blocks) &&
-	       at_end(r);
+	return take(r, 10, PROFILE_SUM_MOST, &b->bytes) &&
+	       take(r, 10, PROFILE_SUM_MOST, &b->blocks) && at_end(r);
 }
 
 static bool line_before_unknown(struct reader *r)
@@ -315,7 +314,7 @@ static bool line_row(struct reader *r)
 		return false;
 	r->bytes += (uint64_t)(row->size < 0 ? -row->size : row->size);
 	r->blocks += (uint64_t)(row->count < 0 ? -row->count : row->count);
-	return at_end(r) && r->bytes <= BYTES_MOST && r->blocks <= BYTES_MOST &&
+	return at_end(r) && r->bytes <= PROFILE_SUM_MOST && r->blocks <= PROFILE_SUM_MOST &&
 	       (!row->stack || stacks_has(r->h->stacks, row->stack));
 }
 

@@ -15,16 +15,6 @@
  * file tells is null.
  */
 
-/* How many stacks hold something. */
-static size_t holding(const struct profile *p)
-{
-	size_t stacks = 0;
-
-	for (size_t i = 0; i < p->count; i++)
-		stacks += p->row[i].count != 0;
-	return stacks;
-}
-
 static const char *reason(const char *why)
 {
 	switch (*why) {
@@ -147,7 +137,7 @@ void heapfile_status(const struct process *p, unsigned count, FILE *out, struct 
 			      time_text(&time, heap->profile.ms), reason(f->why));
 	}
 	fprintf(out, "live       %" PRId64 " bytes in %" PRId64 " blocks from %zu stacks\n",
-		all.size, all.count, holding(&heap->profile));
+		all.size, all.count, profile_holding(&heap->profile));
 	if (heap->profile.has_totals)
 		fprintf(out, "allocated  %" PRIu64 " bytes in %" PRIu64 " blocks\n", all.total_size,
 			all.total_count);

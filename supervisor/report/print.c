@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/escape.h"
+#include "base/units.h"
 #include "report/common_block.h"
 #include "report/function_name.h"
 #include "report/grid.h"
@@ -328,7 +329,7 @@ static void screen_total(FILE *out, const struct view *v, const struct layout *l
 	escape_printf(out, "total %s%s in %s%" PRId64 " block%s", about,
 		      v->is_difference ? layout_change(l, &size, v->total_size)
 				       : layout_size(l, &size, (uint64_t)v->total_size),
-		      about, v->total_count, v->total_count == 1 ? "" : "s");
+		      about, v->total_count, plural((uint64_t)v->total_count));
 	if (v->has_usable)
 		escape_printf(out, ", %s%s usable", about,
 			      layout_size(l, &size, (uint64_t)v->total_usable));
@@ -614,7 +615,7 @@ void print_report_stacks(FILE *out, const struct view *v, struct sites *sites,
 	if (v->others.merged) {
 		stacks_head(out, v, &v->others, "(others)", l);
 		escape_printf(out, "      %s%" PRId64 " block%s from %zu more\n\n", about,
-			      v->others.count, v->others.count == 1 ? "" : "s", v->others.merged);
+			      v->others.count, plural((uint64_t)v->others.count), v->others.merged);
 	}
 	for (size_t i = v->count; i-- > 0 && !ferror(out);) {
 		const struct view_row *r = &v->row[i];
@@ -623,7 +624,7 @@ void print_report_stacks(FILE *out, const struct view *v, struct sites *sites,
 		snprintf(name, sizeof(name), "%zu", rank);
 		stacks_head(out, v, r, name, l);
 		escape_printf(out, "      %s%" PRId64 " block%s, stack %" PRIu32 "\n", about,
-			      r->count, r->count == 1 ? "" : "s", r->stack);
+			      r->count, plural((uint64_t)r->count), r->stack);
 		print_stack(out, sites, r->stack, l);
 		if (i)
 			putc('\n', out);

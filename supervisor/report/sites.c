@@ -2,7 +2,6 @@
 #include "report/sites.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "base/hash_index.h"
@@ -161,20 +160,11 @@ raddr_t sites_address(struct sites *s, uint32_t node)
 	return (pc & WIRE_PC_MASK) - !(pc & WIRE_PC_EXACT);
 }
 
-static bool same(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
-
 /* The number of the site at FRAME; out of memory, everything new is the last site known. */
 static uint32_t intern(struct sites *s, const struct symbol_frame *frame)
 {
-	uint32_t h =
-		hash_text(hash_text(hash_text(hash_number(HASH_SEED, frame->line), frame->function),
-				    frame->file),
-			  frame->module);
-	uint32_t known = HASH_FIND(&s->numbers, h, n,
-				   s->site[n].frame.line == frame->line &&
-					   same(s->site[n].frame.function, frame->function) &&
-					   same(s->site[n].frame.file, frame->file) &&
-					   same(s->site[n].frame.module, frame->module));
+	uint32_t h = symbols_hash_line(HASH_SEED, frame);
+	uint32_t known = HASH_FIND(&s->numbers, h, n, symbols_same_line(&s->site[n].frame, frame));
 
 	if (known)
 		return known;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "base/text.h"
 #include "report/view.h"
 
 #include <errno.h>
@@ -55,15 +56,13 @@ static bool matches(const struct wanted *w, const struct symbol_frame *f)
 					: is_called(f->function, w->name));
 }
 
-static bool same(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
-
 static struct listing_function *function_of(struct listing *l, const struct symbol_frame *f)
 {
 	struct listing_function *v;
 
 	for (size_t i = 0; i < l->count; i++)
-		if (same(l->function[i].function, f->function) &&
-		    same(l->function[i].file, f->file))
+		if (text_same(l->function[i].function, f->function) &&
+		    text_same(l->function[i].file, f->file))
 			return &l->function[i];
 	v = reallocarray(l->function, l->count + 1, sizeof(*v));
 	if (!v)

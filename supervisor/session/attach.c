@@ -40,7 +40,7 @@
 #include "transport/heartbeat.h"
 
 /* a thread that waits for its vfork child cannot stop: another one is asked */
-#define HALT_MS 50
+#define WORKER_HALT_MS 50
 /* to find all threads outside of the bytes to be overwritten, and none in a vfork */
 #define PLANT_MS 30000
 #define PAUSE_MS 64 /* between two tries, at most */
@@ -89,7 +89,7 @@ pid_t session_borrow(struct session *s, struct process *p)
 			usleep(1000);
 			continue;
 		}
-		err = session_halt(s, t, HALT_MS);
+		err = session_halt(s, t, WORKER_HALT_MS);
 		t = thread_find(s, tid);
 		/* it has become another program meanwhile */
 		if (!err && t->process != p) {

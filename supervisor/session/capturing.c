@@ -256,7 +256,7 @@ static void ask_last_round(struct asked *a) { a->ret = last_round(a->ctx); }
 /* ---- a clone: the loop's thread ------------------------------------------ */
 
 /* longer than a thread that was put back takes to stop */
-#define HALT_MS 2000
+#define CLONER_HALT_MS 2000
 
 /* Takes CHILD over. Returns CHILD, or -errno: it was killed. */
 static pid_t keep_clone(struct capturing *k, pid_t child)
@@ -291,7 +291,7 @@ static int clone_now(struct capturing *k)
 	child = err ? err : own_thread_clone(made);
 	if (child > 0)
 		child = keep_clone(k, child);
-	halted = session_halt(k->s, thread_find(k->s, tid), HALT_MS);
+	halted = session_halt(k->s, thread_find(k->s, tid), CLONER_HALT_MS);
 	if (child == -EAGAIN) /* RLIMIT_NPROC is met */
 		return -EPERM;
 	return child < 0 ? (int)child : halted;

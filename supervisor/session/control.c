@@ -236,18 +236,12 @@ int session_stop(struct session *s, struct process *p)
 /* Whether signals to the process are pending that its first thread does not block. */
 static bool signals_for(pid_t pid)
 {
-	static const char pending[] = "\nShdPnd:", blocked[] = "\nSigBlk:";
-	const char *a, *b;
 	char *status;
-	bool some = false;
+	bool some;
 
 	if (proc_read(pid, "status", &status) < 0)
 		return false;
-	a = strstr(status, pending);
-	b = strstr(status, blocked);
-	if (a && b)
-		some = strtoull(a + sizeof(pending) - 1, NULL, 16) &
-		       ~strtoull(b + sizeof(blocked) - 1, NULL, 16);
+	some = status_mask(status, "ShdPnd") & ~status_mask(status, "SigBlk");
 	free(status);
 	return some;
 }

@@ -28,7 +28,8 @@ void session_list_copy(struct session *s, struct listing *g)
 	}
 }
 
-int session_list(struct session *s, struct listing *g, bool sorted, struct block_list *out)
+/* The list that was begun as G, which is freed. 0 or -errno */
+static int make_list(struct session *s, struct listing *g, bool sorted, struct block_list *out)
 {
 	int err;
 
@@ -43,7 +44,7 @@ int session_blocks(struct session *s, const struct process *p, bool sorted, stru
 {
 	struct listing *g = listing_begin(p->ledger);
 
-	return g ? session_list(s, g, sorted, out) : -ENOMEM;
+	return g ? make_list(s, g, sorted, out) : -ENOMEM;
 }
 
 /* P's sums by stack. *G: the list of its blocks, if that is needed, begun at the same moment. */
@@ -71,7 +72,7 @@ static int add_blocks(struct session *s, const struct profile_ask *ask, struct p
 		      struct listing *g)
 {
 	struct block_list blocks;
-	int err = session_list(s, g, ask->usable, &blocks);
+	int err = make_list(s, g, ask->usable, &blocks);
 
 	if (err)
 		return err;

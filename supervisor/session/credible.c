@@ -28,7 +28,6 @@
 #include "session/credible.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/maps.h"
 #include "base/message.h"
@@ -57,11 +56,9 @@
 #define DOUBT_MS      5000u
 #define DOUBT_MOST    ((uint64_t)16 << 20) /* bytes by which the ledger may grow meanwhile */
 
-static uint64_t field(const char *status, const char *name)
+static uint64_t bytes_in(const char *status, const char *field)
 {
-	const char *at = strstr(status, name);
-
-	return at ? strtoull(at + strlen(name), NULL, 10) * 1024 : 0;
+	return (uint64_t)status_number(status, field) * 1024;
 }
 
 /* ---- more than fits ------------------------------------------------------ */
@@ -79,8 +76,8 @@ static bool read_facts(struct facts *f, const struct process *p)
 
 	if (proc_read(p->via, "status", &status) < 0)
 		return false;
-	f->peak = field(status, "\nVmPeak:");
-	f->touched = field(status, "\nVmHWM:") + field(status, "\nVmSwap:");
+	f->peak = bytes_in(status, "VmPeak");
+	f->touched = bytes_in(status, "VmHWM") + bytes_in(status, "VmSwap");
 	free(status);
 	residence_begin(&r, p->via, LOOK_UP_US);
 	ours = p->agent ? residence_of(&r, p->agent, p->agent + AGENT_SPAN, false) : 0;

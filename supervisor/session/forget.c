@@ -35,11 +35,6 @@ struct whole { /* those that have ended and are still in the session's list */
 	uint64_t big; /* whose peak is above it is one of the biggest */
 };
 
-static bool is_over(const struct process *p)
-{
-	return p->state == PROCESS_EXITED || p->state == PROCESS_REPLACED;
-}
-
 /* Whether the shell has not yet told what there is to tell of P. */
 static bool is_untold(const struct session *s, const struct process *p)
 {
@@ -53,8 +48,9 @@ static bool is_untold(const struct session *s, const struct process *p)
 /* Whether somebody may ask for P again, or points to it. */
 static bool is_needed(const struct session *s, const struct process *p)
 {
-	if (!is_over(p) || p == s->main || p == s->chosen || p == s->early.process || p->refs > 1 ||
-	    p->stream || recorder_needs(p) || p->pid == s->held || is_untold(s, p))
+	if (!process_state_gone(p->state) || p == s->main || p == s->chosen ||
+	    p == s->early.process || p->refs > 1 || p->stream || recorder_needs(p) ||
+	    p->pid == s->held || is_untold(s, p))
 		return true;
 	for (size_t i = 0; i < s->nthreads; i++)
 		if (s->thread[i].process == p)
@@ -126,7 +122,7 @@ static uint64_t peak_of_the_biggest(const struct session *s, size_t count)
 	size_t n = 0;
 
 	for (const struct process *p = peak ? s->processes : NULL; p; p = p->next)
-		if (is_over(p))
+		if (process_state_gone(p->state))
 			peak[n++] = peak_of(p);
 	if (n > BIGGEST) {
 		qsort(peak, n, sizeof(*peak), descending);
@@ -164,8 +160,8 @@ void session_forget_ended(struct session *s)
 		return;
 	s->some_ended = false;
 	for (const struct process *p = s->processes; p; p = p->next) {
-		w.count += is_over(p);
-		w.bytes += is_over(p) ? bytes_of(p) : 0;
+		w.count += process_state_gone(p->state);
+		w.bytes += process_state_gone(p->state) ? bytes_of(p) : 0;
 	}
 	forget_some(s, &w, are_large, is_large);
 	if (w.count > WHOLE_MOST + AT_ONCE) {

@@ -20,7 +20,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -182,16 +181,16 @@ struct users {
 
 static bool users_of(pid_t tid, struct users *u)
 {
-	const char *at;
-	char *text;
+	char *status;
+	unsigned id[4];
 	bool found;
 
-	if (proc_read(tid, "status", &text) < 0)
+	if (proc_read(tid, "status", &status) < 0)
 		return false;
-	at = strstr(text, "\nUid:");
-	found = at &&
-		sscanf(at, "\nUid: %u %u %u %u", &u->real, &u->effective, &u->saved, &u->fs) == 4;
-	free(text);
+	found = status_ids(status, "Uid", id);
+	free(status);
+	if (found)
+		*u = (struct users){ id[0], id[1], id[2], id[3] };
 	return found;
 }
 

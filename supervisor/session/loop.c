@@ -213,7 +213,7 @@ static void forward(const struct session *s, const struct signalfd_siginfo *info
 	session_pass_on(s->main ? s->main->pid : s->launched, sig, info->ssi_code);
 }
 
-static void serve_signals(struct session *s)
+void session_take_signals(struct session *s)
 {
 	struct signalfd_siginfo info;
 
@@ -228,8 +228,6 @@ static void serve_signals(struct session *s)
 			forward(s, &info);
 	}
 }
-
-void session_take_signals(struct session *s) { serve_signals(s); }
 
 /*
  * Whether there is something that no bell tells of: a ring that is half full already, or a question
@@ -309,7 +307,8 @@ static bool serve_watches(struct session *s, const struct watch *watch, nfds_t n
 			there = s->watch[k].fd == watch[i].fd && s->watch[k].fn == watch[i].fn;
 		if (!fds[i].revents || !there)
 			continue;
-		watch[i].fn(watch[i].ctx, fds[i].revents);
+		if (watch[i].fn)
+			watch[i].fn(watch[i].ctx, fds[i].revents);
 		any = true;
 	}
 	return any;
@@ -401,7 +400,7 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 	if (fds[1].revents)
 		eventfd_read(s->bell, &ignored);
 	*something |= fds[0].revents != 0;
-	serve_signals(s);
+	session_take_signals(s);
 	*something |= session_serve_stops(s) > 0;
 	session_serve_questions(s);
 	session_serve_rings(s);

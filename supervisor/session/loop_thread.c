@@ -266,7 +266,7 @@ static __thread struct {
 
 static struct asking_hold hold_now(void)
 {
-	return (struct asking_hold){ clock_us(), clock_own_us() };
+	return (struct asking_hold){ clock_us(), clock_thread_us() };
 }
 
 /* Around a hold of the lock: measures it, if asked to. */

@@ -239,7 +239,8 @@ static void help(FILE *out)
 		put_folded(out, notes[i], 0, 0, width);
 }
 
-int options_count(const char *list, unsigned *count)
+/* `heap,mmap,image` -> LEDGER_COUNT_* | COUNT_IMAGE. 0, -EINVAL */
+static int parse_count(const char *list, unsigned *count)
 {
 	static const struct {
 		const char *name;
@@ -604,7 +605,7 @@ static int apply(struct parse *p, int c, const char *arg)
 
 	switch (c) {
 	case 'c':
-		return options_count(arg, &o->count)
+		return parse_count(arg, &o->count)
 			       ? bad(p,
 				     "--count: invalid value '%s': expected any of heap,mmap,image, with commas between",
 				     arg)

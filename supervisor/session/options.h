@@ -23,8 +23,6 @@ enum options_result { OPTIONS_RUN, OPTIONS_DONE, OPTIONS_BAD };
 enum options_result options_parse(struct options *o, int argc, char **argv, FILE *out, char *why,
 				  size_t len) MUST_USE;
 
-/* `heap,mmap,image` -> LEDGER_COUNT_* | COUNT_IMAGE. 0, -EINVAL */
-int options_count(const char *list, unsigned *count) MUST_USE;
 /* What --sample, -l, --on-limit, --errors and -i take, and the commands for them. 0, -EINVAL */
 int options_sample(const char *text, uint64_t *period) MUST_USE;
 #define SAMPLE_ACCEPTED	  SIZE_ACCEPTED ", from 1 to 1G"

@@ -766,7 +766,7 @@ static bool failed(struct recorder *r)
  * Whether the file is to end now: it is full, and its symbols are there, or it has waited for them
  * long enough.
  */
-static bool is_over(struct recorder *r, uint64_t now)
+static bool file_ends(struct recorder *r, uint64_t now)
 {
 	uint64_t size = log_writer_size(r->writer);
 	bool missing = true;
@@ -793,7 +793,7 @@ void recorder_turn(struct session *s)
 	if (failed(r))
 		return;
 	r->busy = true;
-	if (is_over(r, now)) {
+	if (file_ends(r, now)) {
 		complete(r);
 		r->file++;
 		begin_file(r);

@@ -182,12 +182,11 @@ void session_hurry(bool on);
 void session_serve_handovers(struct session *s);
 
 /* copies.c */
-/* Completes the list that was begun as G, which is freed; releases the lock in between. 0 or -errno */
-struct block_list;
+/*
+ * Copies for the list that was begun as G, with the lock released in between: after it the ledger is
+ * not needed; listing_end() is the rest.
+ */
 struct listing;
-int session_list(struct session *s, struct listing *g, bool sorted,
-		 struct block_list *out) MUST_USE;
-/* The first part of session_list(): after it the ledger is not needed; listing_end() is the rest. */
 void session_list_copy(struct session *s, struct listing *g);
 
 /* attach.c */

@@ -11,6 +11,7 @@
  * its last instant (EVENT_EXITING): its rings are complete then, and its memory still there; it can
  * be held at that point.
  */
+#include "arch/abi.h"
 #include "process/errors.h"
 #include "process/sampling.h"
 #include "session/credible.h"
@@ -170,7 +171,7 @@ void process_finish(struct session *s, struct process *p, enum process_state sta
 	p->wait_status = status;
 	p->ended_ms = heartbeat_ms();
 	p->threads = 0;
-	if (state == PROCESS_EXITED || state == PROCESS_REPLACED)
+	if (process_state_gone(state))
 		outside_ended(p->outside);
 	recorder_finished(s, p);
 	limit_enforce_crossed(s, p);
@@ -241,8 +242,6 @@ static const char *stub_error(int err)
 	default: return limits_error(err);
 	}
 }
-
-#define CS_64 0x33 /* the code segment of a 64-bit program */
 
 /*
  * Whether TID is under seccomp filters that we are not under ourselves (in a container all

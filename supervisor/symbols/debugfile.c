@@ -24,7 +24,6 @@
 
 #include "base/outside.h"
 
-#define DEBUG_DIR   "/usr/lib/debug"
 #define MINIMAL_MAX (128u << 20) /* bytes that .gnu_debugdata may unpack to */
 /* bytes that the compressed sections of a file may unpack to, */
 #define UNPACKED_MAX ((uint64_t)2 << 30)
@@ -156,12 +155,12 @@ static bool has_symbols(Elf *elf)
 static int open_by_build_id(struct debugfile *f, struct outside *from, const uint8_t *id,
 			    size_t len)
 {
-	char path[sizeof(DEBUG_DIR) + 256];
+	char path[sizeof(OUTSIDE_DEBUG_DIR) + 256];
 	size_t n;
 
 	if (len < 2 || len > 64)
 		return -ENOENT;
-	n = (size_t)sprintf(path, DEBUG_DIR "/.build-id/%02x/", id[0]);
+	n = (size_t)sprintf(path, OUTSIDE_DEBUG_DIR "/.build-id/%02x/", id[0]);
 	for (size_t i = 1; i < len; i++)
 		n += (size_t)sprintf(path + n, "%02x", id[i]);
 	strcpy(path + n, ".debug");
@@ -209,7 +208,7 @@ static int open_by_debuglink(struct debugfile *f, struct outside *from,
 	GElf_Word crc;
 	const char *link = dwelf_elf_gnu_debuglink(main->elf, &crc),
 		   *slash = strrchr(main->path, '/');
-	const char *const forms[] = { "%.*s/%s", "%.*s/.debug/%s", DEBUG_DIR "%.*s/%s" };
+	const char *const forms[] = { "%.*s/%s", "%.*s/.debug/%s", OUTSIDE_DEBUG_DIR "%.*s/%s" };
 	int dirlen = slash ? (int)(slash - main->path) : 0;
 	char path[PATH_MAX];
 

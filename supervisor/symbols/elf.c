@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/sigbus.h"
+#include "base/text.h"
 #include "symbols/go_functions.h"
 
 #define PAGE	    4096u
@@ -82,14 +83,6 @@ static struct elf *all_elfs;
 static bool inside(const struct elf *e, uint64_t offset, uint64_t len)
 {
 	return offset <= e->size && len <= e->size - offset;
-}
-
-static uint32_t u32_at(const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v;
 }
 
 /*
@@ -174,9 +167,9 @@ static int read_sections(struct elf *e, const Elf64_Ehdr *eh)
 	}
 	for (size_t i = 0; i < n; i++) {
 		memcpy(&sh, e->bytes + eh->e_shoff + i * sizeof(sh), sizeof(sh));
-		e->section[i] = (struct elf_section){ "",	   sh.sh_type,	 sh.sh_link,
-						      sh.sh_flags, sh.sh_addr,	 sh.sh_offset,
-						      sh.sh_size,  sh.sh_entsize };
+		e->section[i] = (struct elf_section){ "",	   sh.sh_type, sh.sh_link,
+						      sh.sh_flags, sh.sh_addr, sh.sh_offset,
+						      sh.sh_size };
 		name[i] = sh.sh_name;
 		if (sh.sh_type != SHT_NOBITS && !inside(e, sh.sh_offset, sh.sh_size))
 			e->section[i].type = SHT_NULL;
@@ -260,10 +253,10 @@ static void read_gnu_hash(struct elf *e, uint64_t vaddr)
 
 	if (!p)
 		return;
-	h.nbuckets = u32_at(p);
-	h.first = u32_at(p + 4);
-	h.nblooms = u32_at(p + 8);
-	h.shift = u32_at(p + 12);
+	h.nbuckets = elf_u32(p);
+	h.first = elf_u32(p + 4);
+	h.nblooms = elf_u32(p + 8);
+	h.shift = elf_u32(p + 12);
 	fixed = 16 + 8ull * h.nblooms + 4ull * h.nbuckets;
 	if (!h.nbuckets || h.nbuckets > MAX_BUCKETS || !h.nblooms ||
 	    (h.nblooms & (h.nblooms - 1)) || h.shift > 31 || fixed > left)
@@ -283,18 +276,18 @@ static size_t count_by_hash(const struct elf *e, uint64_t sysv)
 	uint32_t last = 0;
 
 	if (p)
-		return u32_at(p + 4);
+		return elf_u32(p + 4);
 	if (!h->bucket)
 		return 0;
 	for (uint32_t i = 0; i < h->nbuckets; i++) {
-		uint32_t b = u32_at(h->bucket + 4ull * i);
+		uint32_t b = elf_u32(h->bucket + 4ull * i);
 
 		last = b > last ? b : last;
 	}
 	if (last < h->first)
 		return 0;
 	for (uint32_t n = 0; n < MAX_CHAIN && last - h->first < h->nchain &&
-			     !(u32_at(h->chain + 4ull * (last - h->first)) & 1);
+			     !(elf_u32(h->chain + 4ull * (last - h->first)) & 1);
 	     n++)
 		last++;
 	return (size_t)last + 1;
@@ -358,13 +351,13 @@ static void read_tables(struct elf *e)
 static void read_notes(struct elf *e, const uint8_t *p, uint64_t size, uint64_t *left)
 {
 	while (size >= 12 && *left >= 12 && !e->build_id) {
-		uint64_t name = u32_at(p), desc = u32_at(p + 4);
+		uint64_t name = elf_u32(p), desc = elf_u32(p + 4);
 		uint64_t whole = 12 + ((name + 3) & ~3ull) + ((desc + 3) & ~3ull);
 		const uint8_t *d = p + 12 + ((name + 3) & ~3ull);
 
 		if (whole - ((desc + 3) & ~3ull) + desc > size)
 			return;
-		if (u32_at(p + 8) == NT_GNU_BUILD_ID && name == 4 &&
+		if (elf_u32(p + 8) == NT_GNU_BUILD_ID && name == 4 &&
 		    memcmp(p + 12, "GNU", 4) == 0) {
 			e->build_id = d;
 			e->build_id_len = desc > 32 ? 32 : (unsigned)desc;
@@ -570,7 +563,7 @@ bool elf_needs(const struct elf *elf, const char *name)
 				break;
 			needed = dyn.d_tag == DT_NEEDED ? string_at(&elf->dynsym, dyn.d_un.d_val)
 							: NULL;
-			if (needed && !strncmp(needed, name, strlen(name)))
+			if (needed && text_begins(needed, name))
 				return true;
 		}
 	}
@@ -647,7 +640,7 @@ static bool eh_frame_from_hdr(const struct elf *elf, const struct elf_bytes *hdr
 
 	if (hdr->size < 8 || hdr->bytes[0] != 1 || hdr->bytes[1] != 0x1b)
 		return false;
-	eh_frame->vaddr = hdr->vaddr + 4 + (uint64_t)(int64_t)(int32_t)u32_at(hdr->bytes + 4);
+	eh_frame->vaddr = hdr->vaddr + 4 + (uint64_t)(int64_t)(int32_t)elf_u32(hdr->bytes + 4);
 	eh_frame->bytes = elf_at(elf, eh_frame->vaddr, 4, &left);
 	eh_frame->size = left < MAX_EH_FRAME ? left : MAX_EH_FRAME;
 	return eh_frame->bytes;
@@ -788,7 +781,7 @@ static uint32_t hash_first(const struct gnu_hash *g, uint32_t hash)
 	memcpy(&word, g->bloom + 8ull * (hash / 64 & (g->nblooms - 1)), 8);
 	if (!(word >> (hash % 64) & word >> (hash >> g->shift) % 64 & 1))
 		return 0;
-	return u32_at(g->bucket + 4ull * (hash % g->nbuckets));
+	return elf_u32(g->bucket + 4ull * (hash % g->nbuckets));
 }
 
 /* From symbol I on along its chain. */
@@ -801,7 +794,7 @@ static bool hash_find(const struct elf *elf, const char *name, uint32_t i, size_
 	Elf64_Sym sym;
 
 	for (; i < end && i >= g->first && i - g->first < g->nchain && i < elf->dynsym.count; i++) {
-		link = u32_at(g->chain + 4ull * (i - g->first));
+		link = elf_u32(g->chain + 4ull * (i - g->first));
 		if ((link | 1) == (hash | 1) && symbol_read(&elf->dynsym, i, &sym) &&
 		    symbol_fill(&elf->dynsym, &sym, true, symbol) &&
 		    strcmp(symbol->name, name) == 0) {
@@ -846,6 +839,19 @@ bool elf_find(const struct elf *elf, const char *name, size_t *cursor, struct el
 			return true;
 	}
 	return false;
+}
+
+bool elf_defines(const struct elf *elf, const char *name)
+{
+	struct elf_symbol symbol;
+	size_t cursor = 0;
+
+	return elf_find(elf, name, &cursor, &symbol);
+}
+
+bool elf_is_function(const struct elf_symbol *symbol)
+{
+	return symbol->type == STT_FUNC || symbol->type == STT_GNU_IFUNC;
 }
 
 uint64_t elf_next_address(const struct elf *elf, uint64_t vaddr)

@@ -10,6 +10,8 @@
 #ifndef MTRUN_ELF_H
 #define MTRUN_ELF_H
 
+#include <string.h>
+
 #include "base/types.h"
 
 struct elf;
@@ -21,7 +23,7 @@ struct elf_segment {
 struct elf_section {
 	const char *name;
 	uint32_t type, link; /* SHT_* */
-	uint64_t flags, addr, offset, size, entsize;
+	uint64_t flags, addr, offset, size;
 };
 struct elf_symbol {
 	const char *name;
@@ -78,6 +80,8 @@ bool elf_is_go(const struct elf *elf); /* built with Go, wholly or in part */
  * functions where there is none. *cursor starts at 0. False at the end.
  */
 bool elf_next_symbol(const struct elf *elf, size_t *cursor, struct elf_symbol *symbol);
+/* Whether it is code: a function, or one that says which function is to be called. */
+bool elf_is_function(const struct elf_symbol *symbol);
 /* Thread-local variables in that order: their value is how far into the module's part they are. */
 bool elf_next_thread_local(const struct elf *elf, size_t *cursor, struct elf_symbol *symbol);
 /*
@@ -85,6 +89,8 @@ bool elf_next_thread_local(const struct elf *elf, size_t *cursor, struct elf_sym
  * 0. Exported names are found by the hash table.
  */
 bool elf_find(const struct elf *elf, const char *name, size_t *cursor, struct elf_symbol *symbol);
+/* Whether there is one. */
+bool elf_defines(const struct elf *elf, const char *name);
 /* only in .dynsym */
 bool elf_find_exported(const struct elf *elf, const char *name, size_t *cursor,
 		       struct elf_symbol *symbol);
@@ -98,5 +104,14 @@ size_t elf_exported(const struct elf *elf); /* only .dynsym */
 bool elf_has_hash(const struct elf *elf);   /* exported names are looked up quickly */
 /* The lowest address of a defined symbol above VADDR, UINT64_MAX if none: looks at every symbol. */
 uint64_t elf_next_address(const struct elf *elf, uint64_t vaddr);
+
+/* The word of four bytes at P, which need not be aligned. */
+static inline uint32_t elf_u32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
 
 #endif

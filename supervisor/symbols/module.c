@@ -25,6 +25,7 @@
 #include "base/maps.h"
 #include "base/outside.h"
 #include "base/proc.h"
+#include "base/text.h"
 #include "symbols/elf.h"
 
 #define PAGE_MASK 4095ull
@@ -201,42 +202,30 @@ static raddr_t bias_of(const struct elf *elf, const struct map *map)
 	return map->start - map->offset;
 }
 
-static bool starts_with(const char *s, const char *prefix)
-{
-	return strncmp(s, prefix, strlen(prefix)) == 0;
-}
-
-static bool defines(const struct elf *elf, const char *name)
-{
-	struct elf_symbol symbol;
-	size_t cursor = 0;
-
-	return elf_find(elf, name, &cursor, &symbol);
-}
-
 /*
  * musl's one object is called libc.so, ld-musl-x86_64.so.1 or libc.musl-x86_64.so.1, and is both;
  * glibc's are two.
  */
 static unsigned roles_by_name(const struct elf *elf, const char *path)
 {
-	const char *slash = strrchr(path, '/'), *name = elf_soname(elf);
+	const char *name = elf_soname(elf);
 	unsigned roles = 0;
 
 	if (!name)
-		name = slash ? slash + 1 : path;
-	if (starts_with(name, "libc.so.6"))
+		name = text_last_part(path);
+	if (text_begins(name, "libc.so.6"))
 		roles |= MODULE_LIBC;
-	else if (starts_with(name, "ld-linux") || starts_with(name, "ld-2."))
+	else if (text_begins(name, "ld-linux") || text_begins(name, "ld-2."))
 		roles |= MODULE_LDSO;
-	else if (starts_with(name, "ld-musl-") || starts_with(name, "libc.musl-"))
+	else if (text_begins(name, "ld-musl-") || text_begins(name, "libc.musl-"))
 		roles |= MODULE_LIBC | MODULE_LDSO;
-	else if (strcmp(name, "libc.so") == 0 && defines(elf, "__libc_start_main"))
+	else if (strcmp(name, "libc.so") == 0 && elf_defines(elf, "__libc_start_main"))
 		roles |= MODULE_LIBC |
-			 (defines(elf, "_dl_debug_state") || defines(elf, "__dls2b") ? MODULE_LDSO
-										     : 0);
-	else if (starts_with(name, "libstdc++.so") || starts_with(name, "libc++.so") ||
-		 starts_with(name, "libc++abi.so") || starts_with(name, "libsupc++.so"))
+			 (elf_defines(elf, "_dl_debug_state") || elf_defines(elf, "__dls2b")
+				  ? MODULE_LDSO
+				  : 0);
+	else if (text_begins(name, "libstdc++.so") || text_begins(name, "libc++.so") ||
+		 text_begins(name, "libc++abi.so") || text_begins(name, "libsupc++.so"))
 		roles |= MODULE_CXX;
 	return roles;
 }
@@ -275,7 +264,7 @@ static unsigned roles_of(const struct module *m, const struct auxv *aux)
 		roles |= MODULE_EXE;
 	if (aux->base && aux->base == m->start) {
 		roles |= MODULE_LDSO;
-		if (defines(m->elf, "__libc_start_main"))
+		if (elf_defines(m->elf, "__libc_start_main"))
 			roles |= MODULE_LIBC;
 	}
 	return roles;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/hash_index.h"
+#include "base/text.h"
 #include "symbols/demangle.h"
 #include "symbols/site_rule.h"
 
@@ -155,7 +156,7 @@ static size_t bare_length(const char *raw)
 	for (const char *p = strchr(raw, '.'); p && p > raw && p < raw + len;
 	     p = strchr(p + 1, '.'))
 		for (size_t i = 0; i < sizeof(suffix) / sizeof(suffix[0]); i++)
-			if (!strncmp(p, suffix[i], strlen(suffix[i])))
+			if (text_begins(p, suffix[i]))
 				return (size_t)(p - raw);
 	return len;
 }

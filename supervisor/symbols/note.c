@@ -21,14 +21,6 @@
 static const uint8_t head[20] = { 6, 0, 0,   0,	  8,   0,   0,	 0, 1, 0,
 				  0, 0, 'm', 't', 'r', 'u', 'n', 0, 0, 0 };
 
-static uint32_t word(const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-
 /* nopl WHAT(%rax); nopl 0(%rax); xor %eax, %eax; ret */
 static bool is_ours(const struct elf *elf, const struct note *n)
 {
@@ -60,9 +52,9 @@ bool note_next(const struct elf *elf, size_t *cursor, struct note *note)
 			if (s->filesz - at < NOTE_BYTES ||
 			    memcmp(bytes + at, head, sizeof(head)) != 0)
 				continue;
-			found.what = (enum wire_api)word(bytes + at + 20);
+			found.what = (enum wire_api)elf_u32(bytes + at + 20);
 			found.vaddr = s->vaddr + at + 24 +
-				      (uint64_t)(int64_t)(int32_t)word(bytes + at + 24);
+				      (uint64_t)(int64_t)(int32_t)elf_u32(bytes + at + 24);
 			if (!note_name(found.what) || !is_ours(elf, &found))
 				continue;
 			++*cursor;

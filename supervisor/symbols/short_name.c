@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/text.h"
 
 #define DEEPEST 2  /* levels of template arguments that are shown */
 #define MOST	32 /* arguments of one template that are looked at singly */
@@ -49,7 +50,7 @@ static size_t operator_at(const char *begin, const char *p)
 	if (strncmp(p, "operator", 8) || (p > begin && is_word(p[-1])))
 		return 0;
 	for (size_t i = 0; i < sizeof(signs) / sizeof(*signs); i++)
-		if (!strncmp(p + 8, signs[i], strlen(signs[i])))
+		if (text_begins(p + 8, signs[i]))
 			return 8 + strlen(signs[i]);
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "symbols/demangle.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -471,7 +472,7 @@ bool site_is_libc(const char *text)
 	size_t len = strcspn(text, "@.");
 
 	for (size_t i = 0; i < COUNT(libc_prefixes); i++)
-		if (!strncmp(text, libc_prefixes[i], strlen(libc_prefixes[i])))
+		if (text_begins(text, libc_prefixes[i]))
 			return true;
 	return in_table(libc_names, COUNT(libc_names), text, len);
 }

@@ -32,9 +32,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash_index.h"
 #include "base/outside.h"
 #include "base/pattern.h"
 #include "base/secret.h"
+#include "base/text.h"
 #include "symbols/debugfile.h"
 #include "symbols/elf.h"
 #include "symbols/module.h"
@@ -424,9 +426,7 @@ static unsigned skip_flags(const struct symbols *s, const struct symbol_frame *f
 /* Of a function without a name: `libfoo.so.1+0x1234`, or in no module its address. */
 static const char *place_in(struct symbols *s, const struct mapping *p, uint64_t addr)
 {
-	const char *slash = p->path ? strrchr(p->path, '/') : NULL, *module = slash	? slash + 1
-									      : p->path ? p->path
-											: "";
+	const char *module = p->path ? text_last_part(p->path) : "";
 	char text[PATH_MAX + 32];
 
 	snprintf(text, sizeof(text), "%.*s%s0x%llx", PATH_MAX, module, *module ? "+" : "",
@@ -440,6 +440,19 @@ bool symbols_is_unnamed(const struct symbol_frame *f)
 
 	return !f->raw && !strncmp(hex, "0x", 2) && hex[2] &&
 	       !hex[2 + strspn(hex + 2, "0123456789abcdef")];
+}
+
+bool symbols_same_line(const struct symbol_frame *a, const struct symbol_frame *b)
+{
+	return a->line == b->line && text_same(a->function, b->function) &&
+	       text_same(a->file, b->file) && text_same(a->module, b->module);
+}
+
+uint32_t symbols_hash_line(uint32_t seed, const struct symbol_frame *f)
+{
+	uint32_t h = hash_text(hash_number(seed, f->line), f->function);
+
+	return hash_text(hash_text(h, f->file), f->module);
 }
 
 /* Fills FRAME from answer Q; NULL in case of no memory. */

@@ -47,6 +47,10 @@ struct symbol_frames symbols_resolve(struct symbols *s, const struct module *mod
 				     bool exact);
 /* Whether FUNCTION of F is such a place instead of a name. */
 bool symbols_is_unnamed(const struct symbol_frame *f);
+/* Whether both are of the same line: function, file, line, and module. */
+bool symbols_same_line(const struct symbol_frame *a, const struct symbol_frame *b);
+/* A hash of what that compares (base/hash_index.h). */
+uint32_t symbols_hash_line(uint32_t seed, const struct symbol_frame *f);
 /*
  * Whether the answer is known, so that symbols_resolve() is quick; then it is in *FRAMES. False
  * also while another thread asks.

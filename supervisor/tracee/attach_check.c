@@ -48,33 +48,11 @@ static int PRINTF(3, 4) refuse(const struct line *l, int err, const char *format
 	return err;
 }
 
-/* ---- what /proc/PID/status says ------------------------------------------ */
-
-static const char *field(const char *status, const char *name)
-{
-	size_t len = strlen(name);
-
-	for (const char *line = status; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (!strncmp(line, name, len) && line[len] == ':')
-			return line + len + 1 + strspn(line + len + 1, " \t");
-	}
-	return "";
-}
-
-static long number(const char *status, const char *name)
-{
-	return strtol(field(status, name), NULL, 10);
-}
-
-static uint64_t bits(const char *status, const char *name)
-{
-	return strtoull(field(status, name), NULL, 16);
-}
+/* ---- what /proc says of it ---------------------------------------------- */
 
 static bool ended(const char *status)
 {
-	return *field(status, "State") == 'Z' || *field(status, "State") == 'X';
+	return *status_find(status, "State") == 'Z' || *status_find(status, "State") == 'X';
 }
 
 static bool is_kernel_thread(pid_t pid)
@@ -110,10 +88,10 @@ static int yama_scope(void)
 /* All of its user ids are ours: real, effective, saved. */
 static bool is_ours(const char *status)
 {
-	long uid[3] = { -1, -1, -1 };
+	unsigned uid[4];
 
-	sscanf(field(status, "Uid"), "%ld %ld %ld", &uid[0], &uid[1], &uid[2]);
-	return uid[0] == (long)getuid() && uid[1] == uid[0] && uid[2] == uid[0];
+	return status_ids(status, "Uid", uid) && uid[0] == getuid() && uid[1] == uid[0] &&
+	       uid[2] == uid[0];
 }
 
 /* The kernel gives the files of a process that is not dumpable to root. */
@@ -121,8 +99,7 @@ static bool is_dumpable(pid_t pid, const char *status)
 {
 	struct stat st;
 	int fd = proc_open(pid, "stat", O_PATH);
-	bool dumpable = fd < 0 || fstat(fd, &st) < 0 ||
-			(long)st.st_uid == strtol(field(status, "Uid"), NULL, 10);
+	bool dumpable = fd < 0 || fstat(fd, &st) < 0 || st.st_uid == status_number(status, "Uid");
 
 	if (fd >= 0)
 		close(fd);
@@ -131,13 +108,13 @@ static bool is_dumpable(pid_t pid, const char *status)
 
 static bool has_more(const char *status, const char *own)
 {
-	return bits(status, "CapPrm") & ~bits(own, "CapPrm");
+	return status_mask(status, "CapPrm") & ~status_mask(own, "CapPrm");
 }
 
 /* Says why. STATUS, OWN: /proc/PID/status of the process and of us. ERR: the kernel's answer. */
 static int refused(const struct line *l, int err, const char *status, const char *own)
 {
-	bool capable = bits(own, "CapEff") >> CAP_SYS_PTRACE & 1;
+	bool capable = status_mask(own, "CapEff") >> CAP_SYS_PTRACE & 1;
 	int scope = yama_scope();
 
 	if (scope == 3)
@@ -157,8 +134,8 @@ static int refused(const struct line *l, int err, const char *status, const char
 			strerror(-err));
 	if (!is_ours(status))
 		return refuse(l, err, "%s (it runs as user %ld: run mtrun as root%s)",
-			      strerror(-err), number(status, "Uid"),
-			      number(status, "Uid") ? ", or as that user" : "");
+			      strerror(-err), status_number(status, "Uid"),
+			      status_number(status, "Uid") ? ", or as that user" : "");
 	if (has_more(status, own) || !is_dumpable(l->pid, status))
 		return refuse(
 			l, err,
@@ -196,7 +173,7 @@ static int why_refused(const struct line *l, int err)
 /* Checks thread TID by its STATUS. *ALIVE, if 0, becomes TID unless that has ended. */
 static int check_thread(const struct line *l, pid_t tid, const char *status, pid_t *alive)
 {
-	long tracer = number(status, "TracerPid");
+	long tracer = status_number(status, "TracerPid");
 	char comm[PROC_NAME];
 
 	if (tracer) {
@@ -208,7 +185,7 @@ static int check_thread(const struct line *l, pid_t tid, const char *status, pid
 	}
 	if (ended(status))
 		return 0;
-	if (number(status, "Seccomp") == 1)
+	if (status_number(status, "Seccomp") == 1)
 		return refuse(
 			l, -EPERM,
 			"it has forbidden itself all system calls but four (seccomp's strict mode), and would be killed for one of ours:"
@@ -262,7 +239,7 @@ static int check_program(const struct line *l, pid_t via, bool hooks_given)
 
 static int check_kind(const struct line *l, const char *status)
 {
-	long tgid = number(status, "Tgid");
+	long tgid = status_number(status, "Tgid");
 	char *own = NULL, comm[PROC_NAME];
 	int err = 0;
 
@@ -277,7 +254,7 @@ static int check_kind(const struct line *l, const char *status)
 		return refuse(
 			l, -EINVAL,
 			"it is mtrun's own, and keeps the terminal of a program that mtrun has started");
-	if (proc_read(getpid(), "status", &own) > 0 && number(own, "TracerPid") == l->pid)
+	if (proc_read(getpid(), "status", &own) > 0 && status_number(own, "TracerPid") == l->pid)
 		err = refuse(l, -EINVAL, "it traces this mtrun, and each would wait for the other");
 	free(own);
 	if (!err && is_kernel_thread(l->pid))

@@ -41,10 +41,6 @@
 extern int search_unwind_table(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_t *di,
 			       unw_proc_info_t *pi, int need_unwind_info, void *arg);
 
-/* The trampoline's ELF file; absent in programs that do not embed it. */
-extern const uint8_t blob_elf_start[] __attribute__((weak));
-extern const uint8_t blob_elf_end[] __attribute__((weak));
-
 /* where the table of the file in use seems to be: not an address on any machine */
 #define FAKE_TABLE 0xdead000000000000ull
 /* an FDE of ours, with a table of its own in front */
@@ -161,17 +157,6 @@ static struct unwind_file *file_of(struct elf *elf, uint64_t lo, uint64_t hi)
 		return NULL;
 	oldest->used = ++files_clock;
 	return oldest;
-}
-
-static struct elf *blob_elf(void)
-{
-	static struct elf *elf;
-	int error;
-
-	if (!elf && blob_elf_start)
-		elf = elf_from_bytes(blob_elf_start, (size_t)(blob_elf_end - blob_elf_start),
-				     &error);
-	return elf;
 }
 
 static bool in_blob(const struct process *p, raddr_t pc)

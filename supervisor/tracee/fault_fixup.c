@@ -23,8 +23,6 @@
 #include "tracee/tracer.h"
 #include "unwind/image.h"
 
-#define LOAD_FAILED (~0ull) /* as in inject/blob.h */
-
 void fault_fixup_forget(struct process *p)
 {
 	uint32_t high = shared_slots(&p->shared);
@@ -81,7 +79,7 @@ bool fault_fixup_end_fault(struct process *p, pid_t tid, int signal)
 	target = next ? load_target(&regs, at) : NULL;
 	if (!target || tracer_signal_code(tid, &code) < 0 || code <= 0)
 		return false;
-	*target = LOAD_FAILED;
+	*target = WIRE_LOAD_FAILED;
 	regs.rip = p->agent + AGENT_BLOB + next;
 	if (tracer_set_regs(tid, &regs) < 0)
 		return false;

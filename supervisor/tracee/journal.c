@@ -140,14 +140,6 @@ static int add_island(struct plant *plant, raddr_t start, raddr_t end)
 	return 0;
 }
 
-static bool in_island(const struct plant *plant, raddr_t at)
-{
-	for (size_t i = 0; i < plant->nislands; i++)
-		if (at >= plant->island[i].start && at < plant->island[i].end)
-			return true;
-	return false;
-}
-
 /*
  * Whether the record W is of a jump that can have been ours. (Whether the jump is still there is
  * checked when it is taken away.)
@@ -160,7 +152,7 @@ static bool fits(const struct plant *plant, const struct maps *maps, const struc
 	if (!m || !m->exec || w->entry + PATCH_JUMP > m->end || w->nbytes < PATCH_JUMP ||
 	    w->nbytes > sizeof(w->original) || w->ninsn > 15)
 		return false;
-	if (!in_island(plant, w->stub) || !in_island(plant, w->orig) ||
+	if (!plant_in_island(plant, w->stub) || !plant_in_island(plant, w->orig) ||
 	    patch_jump(jump, w->entry, w->stub) < 0 || memcmp(jump, w->patched, PATCH_JUMP) != 0)
 		return false;
 	for (unsigned i = 0; i <= w->ninsn; i++)

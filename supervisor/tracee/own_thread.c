@@ -30,10 +30,6 @@
 #include "tracee/tracer.h"
 #include "unwind/image.h"
 
-#ifndef PIDFD_THREAD
-#define PIDFD_THREAD O_EXCL
-#endif
-
 #define PATIENCE_MS 1000
 #define STEPS	    16 /* system call stops, at most, until its call is made */
 

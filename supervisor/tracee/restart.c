@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 
 #include "base/proc.h"
@@ -58,13 +57,6 @@ static bool ends_at_stops(uint64_t nr)
 	return false;
 }
 
-static uint64_t mask_in(const char *status, const char *field)
-{
-	const char *at = strstr(status, field);
-
-	return at ? strtoull(at + strlen(field), NULL, 16) : 0;
-}
-
 #define BIT(sig)	   (1ull << ((sig)-1))
 #define IGNORED_BY_DEFAULT (BIT(SIGCHLD) | BIT(SIGURG) | BIT(SIGWINCH) | BIT(SIGCONT))
 
@@ -80,11 +72,11 @@ static bool is_for_it(pid_t pid, pid_t tid, int signal)
 	snprintf(file, sizeof(file), "task/%d/status", tid);
 	if (proc_read(pid, file, &status) < 0)
 		return true;
-	pending = (mask_in(status, "\nSigPnd:") | mask_in(status, "\nShdPnd:")) &
-		  ~mask_in(status, "\nSigBlk:");
+	pending = (status_mask(status, "SigPnd") | status_mask(status, "ShdPnd")) &
+		  ~status_mask(status, "SigBlk");
 	pending |= signal ? BIT(signal) : 0;
-	ignored = mask_in(status, "\nSigIgn:");
-	caught = mask_in(status, "\nSigCgt:");
+	ignored = status_mask(status, "SigIgn");
+	caught = status_mask(status, "SigCgt");
 	free(status);
 	return pending & ~(ignored | (IGNORED_BY_DEFAULT & ~caught));
 }

@@ -6,26 +6,21 @@
 #include "tracee/sigframe.h"
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "arch/abi.h"
 #include "base/proc.h"
 
 #define DEPTH	 65536u
-#define RED_ZONE 128u
-#define CS_64	 0x33u
 #define LIBC_OWN (3ull << 31) /* signals 32 and 33 */
 
 bool sigframe_possible(pid_t pid)
 {
-	static const char field[] = "\nSigCgt:";
-	const char *at;
 	char *status;
 	bool some;
 
 	if (proc_read(pid, "status", &status) < 0)
 		return true;
-	at = strstr(status, field);
-	some = !at || strtoull(at + sizeof(field) - 1, NULL, 16) & ~LIBC_OWN;
+	some = !*status_find(status, "SigCgt") || status_mask(status, "SigCgt") & ~LIBC_OWN;
 	free(status);
 	return some;
 }

@@ -25,6 +25,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "arch/abi.h"
 #include "base/maps.h"
 #include "base/proc.h"
 #include "tracee/restart.h"
@@ -140,8 +141,6 @@ size_t cave_find(pid_t pid, struct code_cave found[CAVE_MOST])
 }
 
 /* ---- there and back ------------------------------------------------------ */
-
-#define RED_ZONE 128u
 
 /* What the routine finds on its stack: see `errand` in inject/entry.S. */
 struct way_back {

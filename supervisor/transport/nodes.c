@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/bounds.h"
 #include "base/space.h"
 
 #define SIZE  ((uint64_t)sizeof(struct wire_node))
@@ -31,8 +32,6 @@ struct nodes {
 };
 
 #define DEPTH_BYTES (WIRE_NODES * sizeof(uint16_t))
-
-static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 struct nodes *nodes_new(int fd, struct wire_process *wire, struct nodes *elder)
 {
@@ -92,7 +91,7 @@ uint32_t nodes_count(const struct nodes *n)
 	if (!n->wire)
 		return n->count;
 	count = __atomic_load_n(&n->wire->nodes, __ATOMIC_ACQUIRE);
-	return count < n->base ? n->base : least(count, WIRE_NODES);
+	return count < n->base ? n->base : (uint32_t)least(count, WIRE_NODES);
 }
 
 uint64_t nodes_memory(const struct nodes *n) { return (nodes_count(n) - n->base) * SIZE; }
@@ -107,7 +106,7 @@ static bool reach(struct nodes *n, uint32_t node)
 	if (node >= WIRE_NODES)
 		return false;
 	more = node + 1 - n->mapped > n->mapped / 2 ? node + 1 - n->mapped : n->mapped / 2;
-	more = least((more + FIRST - 1) / FIRST * FIRST, WIRE_NODES - n->mapped);
+	more = (uint32_t)least((more + FIRST - 1) / FIRST * FIRST, WIRE_NODES - n->mapped);
 	if (!space_extend(n->node, n->mapped * SIZE, more * SIZE))
 		return false;
 	n->mapped += more;

@@ -60,9 +60,6 @@
 #include "base/space.h"
 #include "transport/heartbeat.h"
 
-#ifndef PIDFD_THREAD
-#define PIDFD_THREAD O_EXCL
-#endif
 #define SEALS_OF_NEW (F_SEAL_EXEC) /* vm.memfd_noexec sets it */
 #ifndef F_SEAL_EXEC
 #undef SEALS_OF_NEW

@@ -158,7 +158,7 @@ static uint64_t take_pointer(struct cursor *c, const struct callframe_source *s,
 
 /* ---- the state ----------------------------------------------------------- */
 
-int callframe_reg(uint64_t dwarf)
+static int callframe_reg(uint64_t dwarf)
 {
 	static const int8_t reg[DW_REGS] = { -1,       -1,	 -1,	   WIRE_RBX, -1, -1,
 					     WIRE_RBP, -1,	 -1,	   -1,	     -1, -1,

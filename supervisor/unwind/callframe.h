@@ -59,7 +59,4 @@ ssize_t callframe_find(const struct callframe_list *list, uint32_t offset);
 /* Only the rule at OFFSET. */
 struct wire_rule callframe_rule(const struct callframe_list *list, size_t i, uint32_t offset);
 
-/* DWARF's number of a register -> enum wire_reg, or -1. */
-int callframe_reg(uint64_t dwarf);
-
 #endif

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/text.h"
 #include "symbols/elf.h"
 
 /* bytes in which a frame is made: the check for room on the stack comes first */
@@ -45,7 +46,7 @@ struct function {
 static bool begins_one_of(const char *name, const char *const *with)
 {
 	for (; *with; with++)
-		if (!strncmp(name, *with, strlen(*with)))
+		if (text_begins(name, *with))
 			return true;
 	return false;
 }

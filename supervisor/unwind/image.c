@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "arch/abi.h"
 #include "base/array.h"
 #include "base/space.h"
 #include "patch/patch.h"
@@ -54,7 +55,7 @@ struct image {
 
 /* ---- the embedded trampoline --------------------------------------------- */
 
-static struct elf *blob_elf(void)
+struct elf *blob_elf(void)
 {
 	static struct elf *elf;
 	int err;
@@ -125,8 +126,6 @@ void blob_entries(raddr_t base, raddr_t entry[HOOK_KINDS])
 		entry[i] = base + blob_symbol(symbol);
 	}
 }
-
-#define RED_ZONE 128
 
 struct wire_rule image_below_red_zone(struct wire_rule rule)
 {

@@ -16,6 +16,7 @@ struct image;
 
 /* The trampoline's ELF file, embedded by the build. Its file offsets are its addresses. */
 extern const uint8_t blob_elf_start[], blob_elf_end[];
+struct elf *blob_elf(void); /* NULL: out of memory */
 /* Offset of a symbol of it; the build guarantees those that we name, so a missing one aborts. */
 raddr_t blob_symbol(const char *name);
 /* LEN bytes of the trampoline at OFFSET. NULL: there are none. */

@@ -113,10 +113,30 @@ static void test_write_to_text(void)
 	waitpid(pid, NULL, 0);
 }
 
+static void test_status_fields(void)
+{
+	static const char status[] = "Name:\tUid:\nState:\tR (running)\nUid:\t1\t2\t3\t4\n"
+				     "Groups:\t \nVmRSS:\t    1234 kB\nSigBlk:\tfe00000000000001\n";
+	unsigned id[4];
+
+	CHECK(!strncmp(status_find(status, "Name"), "Uid:\n", 5));
+	CHECK_EQ(*status_find(status, "State"), 'R');
+	CHECK_EQ(*status_find(status, "Groups"), '\n');
+	CHECK_EQ(*status_find(status, "Stat"), 0);
+	CHECK_EQ(status_number(status, "VmRSS"), 1234);
+	CHECK_EQ(status_number(status, "VmPeak"), 0);
+	CHECK_EQ(status_mask(status, "SigBlk"), 0xfe00000000000001);
+	CHECK(status_ids(status, "Uid", id) && id[0] == 1 && id[1] == 2 && id[2] == 3 &&
+	      id[3] == 4);
+	CHECK(!status_ids(status, "Gid", id) && !status_ids(status, "VmRSS", id));
+	CHECK_EQ(proc_own_tid(getpid()), getpid());
+}
+
 int main(void)
 {
 	RUN(test_without_proc_mounted);
 	RUN(test_open);
+	RUN(test_status_fields);
 	RUN(test_memory);
 	RUN(test_write_to_text);
 	return test_status();
