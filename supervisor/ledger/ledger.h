@@ -38,6 +38,7 @@ struct ledger_totals {
 	 * unknown_frees are estimates
 	 */
 	bool estimated;
+	uint64_t sampled_ms; /* `estimated`: what was before is exact */
 	uint64_t period; /* `estimated`: the last that was sampled with; 0: not known */
 };
 

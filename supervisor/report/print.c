@@ -57,9 +57,15 @@ static const char *place_of(const struct symbol_frame *f)
 	return f->file ? f->file : f->module ? f->module : "??";
 }
 
+/* Before what a row holds: where none of its blocks stands for others, that is known exactly. */
+static const char *row_about(const struct view *v, const struct view_row *r)
+{
+	return print_about(v->estimated && !(v->has_error && r->count && !(r->variance > 0)));
+}
+
 static void numbers(struct line *l, const struct view *v, const struct view_row *r, bool totals)
 {
-	const char *about = print_about(v->estimated);
+	const char *about = row_about(v, r);
 
 	cellf(l, "size:%s%" PRId64, about, r->size);
 	if (v->has_usable)
@@ -68,6 +74,7 @@ static void numbers(struct line *l, const struct view *v, const struct view_row 
 		cell(l, "usable:unknown");
 	cellf(l, "count:%s%" PRId64, about, r->count);
 	if (totals) {
+		about = print_about(v->estimated);
 		cellf(l, "total_size:%s%" PRIu64, about, r->total_size);
 		cellf(l, "total_count:%s%" PRIu64, about, r->total_count);
 		cellf(l, "temporary:%s%" PRIu64, about, r->temporary);
@@ -284,8 +291,10 @@ static void error_cell(struct screen_list *s, const struct view_row *r)
 static void list_cells(struct screen_list *s, const struct view_row *r)
 {
 	struct grid *g = &s->grid;
+	const char *about = s->about;
 
 	key_cells(s, r);
+	s->about = row_about(s->v, r);
 	size_cell(s, r->size);
 	if (s->v->has_error)
 		error_cell(s, r);
@@ -293,6 +302,7 @@ static void list_cells(struct screen_list *s, const struct view_row *r)
 	if (s->v->has_usable)
 		size_cell(s, r->usable);
 	grid_cellf(g, "%s%" PRId64, s->about, r->count);
+	s->about = about;
 	if (s->totals) {
 		size_cell(s, (int64_t)r->total_size);
 		grid_cellf(g, "%s%" PRIu64, s->about, r->total_count);
@@ -572,14 +582,14 @@ void print_stack(FILE *out, struct sites *sites, uint32_t stack, const struct la
 static void stack_usable(FILE *out, const struct view *v, const struct view_row *r)
 {
 	if (v->has_usable)
-		escape_printf(out, ", usable %s%" PRId64, print_about(v->estimated), r->usable);
+		escape_printf(out, ", usable %s%" PRId64, row_about(v, r), r->usable);
 	putc('\n', out);
 }
 
 static void stacks_head(FILE *out, const struct view *v, const struct view_row *r, const char *name,
 			const struct layout *l)
 {
-	const char *about = print_about(v->estimated);
+	const char *about = row_about(v, r);
 	struct text_buffer size;
 	char part[24];
 
@@ -588,7 +598,7 @@ static void stacks_head(FILE *out, const struct view *v, const struct view_row *
 		stack_usable(out, v, r);
 		return;
 	}
-	escape_printf(out, "# %s: %s%s, %s", name, r->size < 0 ? "-" : "",
+	escape_printf(out, "# %s: %s%s%s, %s", name, r->size < 0 ? "-" : "", about,
 		      layout_size(l, &size, r->size < 0 ? -(uint64_t)r->size : (uint64_t)r->size),
 		      percent(part, sizeof(part), r->size, v->total_size));
 	if (v->has_usable)
@@ -600,7 +610,6 @@ static void stacks_head(FILE *out, const struct view *v, const struct view_row *
 void print_report_stacks(FILE *out, const struct view *v, struct sites *sites,
 			 const struct layout *l)
 {
-	const char *about = print_about(v->estimated);
 	char name[24];
 
 	if (on_screen(l)) {
@@ -613,8 +622,8 @@ void print_report_stacks(FILE *out, const struct view *v, struct sites *sites,
 	putc('\n', out);
 	if (v->others.merged) {
 		stacks_head(out, v, &v->others, "(others)", l);
-		escape_printf(out, "      %s%" PRId64 " block%s from %zu more\n\n", about,
-			      v->others.count, v->others.count == 1 ? "" : "s", v->others.merged);
+		escape_printf(out, "      %s%" PRId64 " block%s from %zu more\n\n",
+			      row_about(v, &v->others), v->others.count, v->others.count == 1 ? "" : "s", v->others.merged);
 	}
 	for (size_t i = v->count; i-- > 0 && !ferror(out);) {
 		const struct view_row *r = &v->row[i];
@@ -622,8 +631,8 @@ void print_report_stacks(FILE *out, const struct view *v, struct sites *sites,
 
 		snprintf(name, sizeof(name), "%zu", rank);
 		stacks_head(out, v, r, name, l);
-		escape_printf(out, "      %s%" PRId64 " block%s, stack %" PRIu32 "\n", about,
-			      r->count, r->count == 1 ? "" : "s", r->stack);
+		escape_printf(out, "      %s%" PRId64 " block%s, stack %" PRIu32 "\n",
+			      row_about(v, r), r->count, r->count == 1 ? "" : "s", r->stack);
 		print_stack(out, sites, r->stack, l);
 		if (i)
 			putc('\n', out);
