@@ -865,6 +865,8 @@ static void before_row(struct json *j, const struct preattach_heap *b, bool stac
 	json_object(j, NULL);
 	before_amount(j, "size", b, b->bytes);
 	before_amount(j, "count", b, b->blocks);
+	if (v->has_usable || v->usable_unknown)
+		json_null(j, "usable");
 	json_string(j, "function", PREATTACH_NAME);
 	json_nulls(j, unknown, sizeof(unknown) / sizeof(*unknown));
 	json_bool(j, "outside_total", true);
@@ -897,7 +899,7 @@ void print_view_json(struct json *j, const char *key, const struct view *v, stru
 	if (v->others.merged)
 		row_json(j, v, &v->others, sites, stacks);
 	if (v->before)
-		before_row(j, v->before, stacks);
+		before_row(j, v, stacks);
 	json_end_array(j);
 	json_end_object(j);
 }
