@@ -22,8 +22,6 @@
  * The loop collects errors in the records of processes; here they are told, by the shell's thread,
  * as their stacks need symbols. Each is copied: the loop turns meanwhile, and more come.
  */
-static const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
-
 /* ---- the text ------------------------------------------------------------ */
 
 static const char *call_name(const struct error *e)

@@ -39,6 +39,9 @@ const char *setting_text(struct text_buffer *b, uint64_t ms);
 /* "250 ms", "12.3 s", "3:07 min", "2:03:09 h" */
 const char *time_text(struct text_buffer *b, uint64_t ms);
 
+/* What stands behind the word for N things. */
+static inline const char *plural(uint64_t n) { return n == 1 ? "" : "s"; }
+
 /* "exited with status 3" or "killed by SIGTERM", of a wait status. */
 const char *wait_status_text(int wait_status, char *text, size_t len);
 /* 3, or 128 + the signal. */

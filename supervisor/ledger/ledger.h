@@ -39,7 +39,7 @@ struct ledger_totals {
 	 */
 	bool estimated;
 	uint64_t sampled_ms; /* `estimated`: what was before is exact */
-	uint64_t period; /* `estimated`: the last that was sampled with; 0: not known */
+	uint64_t period;     /* `estimated`: the last that was sampled with; 0: not known */
 };
 
 struct ledger_block {

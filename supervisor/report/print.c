@@ -324,8 +324,8 @@ static void before_line(FILE *out, const struct layout *l, const struct preattac
 	if (b && b->state == PREATTACH_KNOWN)
 		escape_printf(out,
 			      PREATTACH_NAME "  %s in %" PRIu64
-					     " blocks when recording began; not in the total\n",
-			      layout_size(l, &size, b->bytes), b->blocks);
+					     " block%s when recording began; not in the total\n",
+			      layout_size(l, &size, b->bytes), b->blocks, plural(b->blocks));
 	else if (b)
 		escape_printf(out, PREATTACH_NAME "  unknown: %s\n", b->why);
 }
@@ -623,7 +623,8 @@ void print_report_stacks(FILE *out, const struct view *v, struct sites *sites,
 	if (v->others.merged) {
 		stacks_head(out, v, &v->others, "(others)", l);
 		escape_printf(out, "      %s%" PRId64 " block%s from %zu more\n\n",
-			      row_about(v, &v->others), v->others.count, v->others.count == 1 ? "" : "s", v->others.merged);
+			      row_about(v, &v->others), v->others.count,
+			      v->others.count == 1 ? "" : "s", v->others.merged);
 	}
 	for (size_t i = v->count; i-- > 0 && !ferror(out);) {
 		const struct view_row *r = &v->row[i];
@@ -856,8 +857,9 @@ static void row_json(struct json *j, const struct view *v, const struct view_row
 }
 
 /* As a row, with the keys that a row has. */
-static void before_row(struct json *j, const struct preattach_heap *b, bool stacks)
+static void before_row(struct json *j, const struct view *v, bool stacks)
 {
+	const struct preattach_heap *b = v->before;
 	static const char *const unknown[] = { "total_size", "total_count", "temporary", "file",
 					       "line",	     "module",	    "stack_id" };
 

@@ -143,6 +143,14 @@ if shutil.which('g++') and subprocess.run(['g++', '-g', '-O1', '-fno-inline', '-
     mt.check('trace and x take C++ names', [r.text] if len(re.findall(r'^0x[0-9a-f]+ is in no block: ', r.text, re.M)) < 7 or
              len(re.findall(r'^0x[0-9a-f]{12}  ', r.text, re.M)) < 7 or "invalid value 'web::server::handle(char)'" not in r.text else [])
 
+# ---- one of each: no plurals but in the words that others parse
+with open(os.path.join(d, 'one.c'), 'w') as f:
+    f.write('#include <stdlib.h>\nvoid *volatile p;\nint main(void) { p = malloc(1); return 0; }\n')
+if subprocess.run(['gcc', '-g', '-O0', '-o', 'one', 'one.c'], cwd=d).returncode == 0:
+    r = run('one block of one byte', 'wait exit; snapshot a; snapshot; dump one; status; limit; report --stacks -n 1; blocks; ! "$MTRUN" -q -r one*.heap -x status', ['./one'], env=dict(os.environ, MTRUN=mt.MTRUN), opts=[], err='(.*\n)+')
+    fixed = re.sub(r'^# .*: 1 bytes$', '', r.text, flags=re.M)
+    mt.check('one of each: the words for one', re.findall(r'.*\b1 [a-z]+s\b.*', fixed) + [x for x in ('1 byte in 1 block from 1 stack\n', '1 event, ', '1 byte ever', 'live       1 byte in 1 block from 1 stack\n') if x not in fixed])
+
 # ---- abbreviations, help
 run('abbreviations', 'wai exit; statu | head -1; rep --j | wc -l', err=r'program .*\n\d+\n')
 r = run('help', 'help')
