@@ -25,7 +25,7 @@ VICTIM = mt.build('screens.cc')
 ENV = {**os.environ, 'HOME': d, 'PAGER': 'cat', 'LC_ALL': 'C.UTF-8'}
 COMMANDS = ['status', 'report', 'report --by function', 'report --by file', 'report --by module', 'report --by thread', 'report --by size', 'report --by stack -n 5', 'report --all',
             'report --usable', 'report --stacks -n 3 --match insert', 'report --stacks -n 1 --match hold', 'report --stacks --usable -n 2', 'diff zero', 'diff zero --by stack -n 3', 'diff zero --stacks -n 2', 'report --since zero', 'blocks', 'text', 'text --cum',
-            'text --bytes', 'tree', 'tree --invert', 'tree --bytes', 'map', 'map --frag', 'map --bytes', 'threads', 'processes', 'leaks --kinds all -n 3', 'list hold', 'snapshot one', 'snapshot', 'limit',
+            'text --bytes', 'tree', 'tree --invert', 'tree --bytes', 'map', 'map --frag', 'map --bytes', 'threads', 'processes', 'leaks --kinds all -n 3', 'list hold', 'snapshot one', 'snapshot', 'snapshot --bytes', 'dump x.', 'dump --bytes x.', 'limit',
             'limit 100M', 'limit', 'status', 'status --bytes', 'report --bytes', 'diff zero --bytes', 'blocks --bytes', 'set', 'interval', 'log', 'sample', 'record', 'every', 'on', 'listen', 'help',
             'timeline --plot', 'help sites', 'help all', 'bt', 'bt all', 'x main', 'who main']
 
@@ -91,6 +91,8 @@ for columns in 80, 120, 200:
              not 0 < float(rows[0][3]) < 100 else [])
     mt.check('what every C++ program has is named', [got['report']] if not re.search(r'^\[C\+\+ exception pool\] +\S+ +71\.0K +', got['report'], re.M) else [])
     mt.check('--bytes: exact', [got['report --bytes']] if not re.search(r':25 +100000 ', got['report --bytes']) else [])
+    amount = [re.search(r'^(?:one .*|x\..*): (\S+( bytes)?) in \d+ blocks', got[c], re.M)[1] for c in ('snapshot', 'snapshot --bytes', 'dump x.', 'dump --bytes x.')]
+    mt.check('snapshot and dump: in units, --bytes: exact', [amount] if [x for x in amount[::2] if not re.fullmatch(r'20\d\.\dK', x)] or [x for x in amount[1::2] if not re.fullmatch(r'2\d{5} bytes', x)] else [])
     mt.check('list: units that fit', [got['list hold']] if not re.match(r'Total: 20\d\.\dK\n', got['list hold']) or not re.search(r'^ +97\.7K +97\.7K +25: ', got['list hold'], re.M) else [])
     mt.check('text: units that fit', [got['text']] if not re.match(r'Total: 20\d\.\dK\n +FLAT .*\n +97\.7K ', got['text']) or '0.0' in re.sub(r'\S+%', '', got['text']) else [])
     mt.check('a long name has its beginning and its end', [got['report']] if not re.search(r'^a_company\S*…', got['report'], re.M) else [])
