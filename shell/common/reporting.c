@@ -106,9 +106,9 @@ static int in_record(struct shell *shell, struct call *call, const char *what, c
 	/* Whole intervals: the present one, and where it begins the next, are in it. */
 	if (err || *ms / TIMELINE_MS > end / TIMELINE_MS + 1 ||
 	    *ms / TIMELINE_MS < p->recorded_ms / TIMELINE_MS)
-		return shell_error(shell, call, "%s: '%s' is outside the recording (%s to %s)",
-				   what, value, time_text(&from, p->recorded_ms),
-				   time_text(&to, end));
+		return shell_error(shell, call, "%s%s'%s' is outside the recording (%s to %s)",
+				   call->call_form ? "" : what, call->call_form ? "" : ": ", value,
+				   time_text(&from, p->recorded_ms), time_text(&to, end));
 	return 0;
 }
 

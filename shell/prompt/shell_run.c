@@ -146,6 +146,8 @@ static void run(struct shell *shell, struct statement *s)
 
 	call.command = command_find(s->argv[0], why, sizeof(why));
 	if (!call.command) {
+		if (strchr(s->argv[0], '('))
+			alias_unknown(s->argv[0], why, sizeof(why));
 		shell_error(shell, NULL, "%s", why);
 		shell->failed++;
 		return;

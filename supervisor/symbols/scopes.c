@@ -556,7 +556,7 @@ static bool is_lambda(const char *function)
 	return false;
 }
 
-/* gcc's `<lambda(int)>` in the names of templates over it, as the demangler writes it: in braces. */
+/* gcc's `<lambda(int)>`, in names of templates, is in braces as the demangler's lambdas are. */
 static void brace_lambdas(char *name)
 {
 	while ((name = strstr(name, "<lambda("))) {

@@ -103,7 +103,9 @@ run('gs spellings: words', "mem_profiler.set_enable_mem_profiler MemRecordType.M
 run('gs spellings: of a program that is there', 'start_mem_log_profiler()', err='Process complete, profiler contains record for [0-9]+ ms, start from [-0-9 :]+\n')
 run('gs spellings: log files', 'set_mem_profiler_log_number(20); get_mem_profiler_log_number(); log --json | jq -c .files', err='true\n20\n20\n')
 for what, words in {'set_enable_mem_profiler(MemRecordType.NO_SUCH)': "invalid value 'MemRecordType.NO_SUCH'", 'set_enable_mem_profiler(3)': "invalid value '3'",
-                    'set_enable_mem_profiler(44)': "invalid value '44'", 'set_enable_mem_profiler(0)': "invalid value '0'", 'get_mem_report(1)': 'takes no argument', 'get_mem_report_with_time()': 'argument is missing', 'get_mem_report(': "')' is missing", 'no_such_call()': 'unknown command'}.items():
+                    'set_enable_mem_profiler(44)': "invalid value '44'", 'set_enable_mem_profiler(0)': "invalid value '0'", 'get_mem_report(1)': 'takes no argument', 'get_mem_report_with_time()': 'argument is missing', 'get_mem_report(': "')' is missing", 'no_such_call()': 'unknown command',
+                    'get_mem_report_with_time(99999999)': "get_mem_report_with_time(): '99999999ms' is outside", 'set_mem_profiler_log_number(0)': "set_mem_profiler_log_number(): invalid value '0'",
+                    'start_mem_log_profiler 0': "start_mem_log_profiler(): invalid value '0'", 'mem_profiler.get_mem_reprt(5)': "(did you mean 'get_mem_report()'?)"}.items():
     run(f'mistake: {what}', f'wait exit; {what}\necho on', rc=125, err=f'mtrun: [^\n]*{re.escape(words)}[^\n]*\non\n')
 
 # ---- what one may have meant, other names, help where it is looked for
