@@ -431,7 +431,8 @@ static void print_recording(struct shell *shell, FILE *out, const struct facts *
 	else if (sample)
 		snprintf(what, sizeof(what), ", one allocation per %s bytes",
 			 size_text(&size, sample));
-	escape_printf(out, "recording  %s%s; ", mode_name(shell, f->p), what);
+	escape_printf(out, "recording  %s%s%s; ", mode_name(shell, f->p), what,
+		      f->p->off ? reporting_off_hint(f->p) : "");
 	print_logs(shell, out);
 	fprintf(out, "; %" PRIu64 " event%s, %" PRIu64 " dropped; %" PRIu64 " stack%s truncated",
 		f->stream.events, plural(f->stream.events), f->stream.dropped, f->stream.truncated,

@@ -409,12 +409,18 @@ int reporting_live(struct shell *shell, struct call *call, const struct reportin
 
 /* ---- off ----------------------------------------------------------------- */
 
+const char *reporting_off_hint(const struct process *p)
+{
+	return p->state > PROCESS_STOPPED ? "" : ": nothing is recorded (`record mem-fast` does)";
+}
+
 void reporting_off(FILE *out, const struct process *p)
 {
 	struct text_buffer time;
 
 	if (p->off)
-		escape_printf(out, "off since %s\n", time_text(&time, p->off_ms));
+		escape_printf(out, "off since %s%s\n", time_text(&time, p->off_ms),
+			      reporting_off_hint(p));
 }
 
 void reporting_usable(struct usable *u, const struct process *p)
