@@ -102,6 +102,15 @@ for columns in 80, 120, 200:
 got, n = on_terminal(COMMANDS, 80, LC_ALL='C')
 mt.check('LANG=C: ASCII only, no wider', [f'{c}: {line!r}' for c, text in got.items() for line in text.splitlines() if not line.isascii() or len(line) > 80] or ([] if n == len(COMMANDS) else [n]))
 
+# Instances of one template are told apart: those whose names would look alike stand below their numbers.
+with open('alike.cc', 'w') as f:
+    f.write('#include <cstdlib>\nnamespace some { template <class K, class V> struct longer_than_most { __attribute__((noinline)) void *operator()(K, V) { return malloc(100 * sizeof(V)); } }; }\n'
+            'int main() { return !some::longer_than_most<int, char>()(1, 2) + !some::longer_than_most<long, int>()(1, 2) + !some::longer_than_most<char, long>()(1, 2); }\n')
+if subprocess.run(['g++', '-g', '-O1', '-o', 'alike', 'alike.cc']).returncode == 0:
+    text = printed(80, ['-q', '-x', 'wait exit; text'], ['./alike'])
+    below = re.findall(r'^    (some::.*)\n', text, re.M)
+    mt.check('text: names that look alike stand below', [text] if len(below) != 3 or len(set(below)) != 3 or max(map(width, text.splitlines())) > 80 else [])
+
 # The same where there is no terminal, or not at the end.
 row = r'^\S*/screens\.cc +line:25 +size:100000 +count:100 +a_company_.*::hold\(unsigned long\)$'
 got, n = on_terminal(['report | cat', f'report > {d}/report', 'report --json', 'report --full'], 80)
