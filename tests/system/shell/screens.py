@@ -85,6 +85,7 @@ for columns in 80, 120, 200:
     heads = re.findall(r'^([A-Z]+)  +\S.*\n((?:  .*\n)+)', got['help'], re.M)
     mt.check('help: five groups on one screen, with every command', [got['help']] if len(heads) != 5 or got['help'].count('\n') > 23 or
              set(' '.join(x for _, x in heads).split()) != {*names, '!', 'x'} else [])
+    mt.check('help: tables and paragraphs keep their lines', [x for x in re.findall(r'^\w+$', got['help sites'], re.M)] + ([] if re.search(r'^    .* mem-fast +mem$', got['help record'], re.M) else [got['help record']]))
     mt.check('threads have names', [got['report --by thread']] if not re.search(r'^\d+ +screens +206\.\d?', got['report --by thread'], re.M) else [])
     rows = re.findall(r'^(\S.*?)  +(\S+):25 +(\S+) +([\d.]+)% +(\d+)$', got['report'], re.M)
     mt.check('a table: function, where, size, share, count', [got['report']] if len(rows) != 1 or rows[0][2] != '97.7K' or rows[0][4] != '100' or not got['report'].splitlines()[1].startswith('FUNCTION ') or
