@@ -434,19 +434,20 @@ static void print_recording(struct shell *shell, FILE *out, const struct facts *
 	escape_printf(out, "recording  %s%s%s; ", mode_name(shell, f->p), what,
 		      f->p->off ? reporting_off_hint(f->p) : "");
 	print_logs(shell, out);
-	fprintf(out, "; %" PRIu64 " event%s, %" PRIu64 " dropped; %" PRIu64 " stack%s truncated",
-		f->stream.events, plural(f->stream.events), f->stream.dropped, f->stream.truncated,
-		plural(f->stream.truncated));
+	escape_printf(out,
+		      "; %" PRIu64 " event%s, %" PRIu64 " dropped; %" PRIu64 " stack%s truncated",
+		      f->stream.events, plural(f->stream.events), f->stream.dropped,
+		      f->stream.truncated, plural(f->stream.truncated));
 	if (f->stream.deep)
 		fprintf(out, ", %" PRIu64 " of them at --depth", f->stream.deep);
 	putc('\n', out);
 	if (f->stream.gaps || f->stream.bad)
-		fprintf(out,
-			"           %" PRIu64
-			" event%s never came (their thread was killed in between), %" PRIu64
-			" %s malformed\n",
-			f->stream.gaps, plural(f->stream.gaps), f->stream.bad,
-			f->stream.bad == 1 ? "was" : "were");
+		escape_printf(out,
+			      "           %" PRIu64
+			      " event%s never came (their thread was killed in between), %" PRIu64
+			      " %s malformed\n",
+			      f->stream.gaps, plural(f->stream.gaps), f->stream.bad,
+			      f->stream.bad == 1 ? "was" : "were");
 	if (f->p->recorded_ms > f->p->began_ms)
 		escape_printf(out, "           what is recorded begins at %s: it was off before\n",
 			      time_text(&time, f->p->recorded_ms));

@@ -98,7 +98,7 @@ static void print_text(FILE *out, const struct story *t, const struct process *p
 	}
 	fprintf(out, "0x%" PRIx64 " is ", t->address);
 	if (into)
-		fprintf(out, "%" PRIu64 " byte%s into ", into, plural(into));
+		escape_printf(out, "%" PRIu64 " byte%s into ", into, plural(into));
 	escape_printf(out, "a %s%s of %" PRIu64 " byte%s at 0x%" PRIx64,
 		      t->state == FREED ? "freed " : "", b->mapping ? "mapping" : "block", b->size,
 		      plural(b->size), b->address);
@@ -116,7 +116,7 @@ static void print_text(FILE *out, const struct story *t, const struct process *p
 		return;
 	if (t->b.stack) {
 		frames = frames_of(sites, t->b.stack);
-		fprintf(out, "freed by (%u frame%s):\n", frames, plural(frames));
+		escape_printf(out, "freed by (%u frame%s):\n", frames, plural(frames));
 		print_stack(out, sites, t->b.stack, NULL);
 	} else
 		fputs("where it was freed was not recorded (`set free-stacks on` does, from then on)\n",

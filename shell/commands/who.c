@@ -112,8 +112,8 @@ static void print_root(FILE *out, const struct holding *h)
 	if (h->name)
 		escape_printf(out, " %s", h->name);
 	if (h->address && !h->name && !strcmp(h->kind, "thread-local"))
-		fprintf(out, ", %" PRIu64 " byte%s below the thread pointer,", h->offset,
-			plural(h->offset));
+		escape_printf(out, ", %" PRIu64 " byte%s below the thread pointer,", h->offset,
+			      plural(h->offset));
 	else if (h->address && (h->offset || !h->name))
 		fprintf(out, "+%" PRIu64, h->offset);
 	if (h->thread)
@@ -155,7 +155,7 @@ static void print_text(FILE *out, const struct answer *a, size_t rows, struct si
 	last = &a->held[a->count - 1];
 	fprintf(out, "0x%" PRIx64 " is ", a->address);
 	if (last->into)
-		fprintf(out, "%" PRIu64 " byte%s into ", last->into, plural(last->into));
+		escape_printf(out, "%" PRIu64 " byte%s into ", last->into, plural(last->into));
 	escape_printf(out, "a block of %" PRIu64 " byte%s at 0x%" PRIx64 ", %s%s\n",
 		      last->block.size, plural(last->block.size), last->block.address,
 		      leak_kind_words[a->kind],

@@ -110,11 +110,11 @@ static void print_limit(FILE *out, const struct heap_facts *f, struct sites *sit
 {
 	if (!f->limit_hit)
 		return;
-	fprintf(out,
-		"limit      %" PRIu64 " byte%s: with %" PRIu64 " allocated, %" PRIu64
-		" more %s asked for",
-		f->limit, plural(f->limit), f->allocated, f->request,
-		f->request == 1 ? "was" : "were");
+	escape_printf(out,
+		      "limit      %" PRIu64 " byte%s: with %" PRIu64 " allocated, %" PRIu64
+		      " more %s asked for",
+		      f->limit, plural(f->limit), f->allocated, f->request,
+		      f->request == 1 ? "was" : "were");
 	sites = f->request_stack ? sites : NULL;
 	fputs(sites ? " by\n" : "\n", out);
 	if (sites)
@@ -148,20 +148,21 @@ void heapfile_status(const struct process *p, unsigned count, FILE *out, struct 
 			      time_text(&time, heap->profile.ms), reason(f->why));
 	}
 	stacks = holding(&heap->profile);
-	fprintf(out, "live       %" PRId64 " byte%s in %" PRId64 " block%s from %zu stack%s\n",
-		all.size, plural((uint64_t)all.size), all.count, plural((uint64_t)all.count),
-		stacks, plural(stacks));
+	escape_printf(out,
+		      "live       %" PRId64 " byte%s in %" PRId64 " block%s from %zu stack%s\n",
+		      all.size, plural((uint64_t)all.size), all.count, plural((uint64_t)all.count),
+		      stacks, plural(stacks));
 	if (heap->profile.has_totals)
-		fprintf(out, "allocated  %" PRIu64 " byte%s in %" PRIu64 " block%s\n",
-			all.total_size, plural(all.total_size), all.total_count,
-			plural(all.total_count));
+		escape_printf(out, "allocated  %" PRIu64 " byte%s in %" PRIu64 " block%s\n",
+			      all.total_size, plural(all.total_size), all.total_count,
+			      plural(all.total_count));
 	if (!heap->foreign)
 		escape_printf(out, "peak       %" PRIu64 " byte%s at %s\n", f->peak,
 			      plural(f->peak), time_text(&time, f->peak_ms));
 	if (f->sample)
-		fprintf(out,
-			"sampled    one allocation per %" PRIu64
-			" byte%s: the numbers are estimates\n",
-			f->sample, plural(f->sample));
+		escape_printf(out,
+			      "sampled    one allocation per %" PRIu64
+			      " byte%s: the numbers are estimates\n",
+			      f->sample, plural(f->sample));
 	print_limit(out, f, sites, l);
 }
