@@ -15,6 +15,7 @@ static int dump(struct shell *shell, struct call *call)
 {
 	struct process *p = shell_process(shell);
 	const char *prefix;
+	struct text_buffer size;
 	struct dumped d;
 	int err;
 
@@ -22,9 +23,9 @@ static int dump(struct shell *shell, struct call *call)
 		return -1;
 	err = dumping_write(shell, p, prefix, DUMP_ASKED, &d);
 	if (err == 0)
-		escape_printf(call->out,
-			      "%s: %" PRId64 " bytes in %" PRId64 " blocks from %zu stacks\n",
-			      d.file, d.bytes, d.blocks, d.stacks);
+		escape_printf(call->out, "%s: %s in %" PRId64 " block%s from %zu stack%s\n", d.file,
+			      layout_bytes(&call->layout, &size, (uint64_t)d.bytes), d.blocks,
+			      plural((uint64_t)d.blocks), d.stacks, plural(d.stacks));
 	else if (err != -EINTR)
 		shell_error(shell, call, "cannot write '%s': %s", d.file ? d.file : "a .heap file",
 			    strerror(-err));
@@ -35,11 +36,11 @@ static int dump(struct shell *shell, struct call *call)
 const struct command cmd_dump = {
 	.name = "dump",
 	.group = GROUP_RECORD,
-	.usage = "[PREFIX]",
+	.usage = "[PREFIX] [--bytes]",
 	.summary = "write a .heap file of what is live now",
 	.example = "dump /tmp/before",
 	.help = "Its name is PREFIX<pid>.<seq>.u<n>.heap; without PREFIX that of -o, or ./mtrun. It is a file that jeprof, google-pprof and go tool pprof open, and\n"
 		"holds all symbols: mtrun -r FILE looks at it anywhere. SIGUSR1 to mtrun does the same.",
-	.flags = COMMAND_LIVE,
+	.flags = COMMAND_LIVE | COMMAND_BYTES,
 	.run = dump,
 };

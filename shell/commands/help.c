@@ -52,9 +52,10 @@ static void print_sites(FILE *out)
 
 	fputs("On a terminal, what a library got on the program's behalf stands in brackets:\n"
 	      "[stdio buffer], [thread TLS], [atexit table], [ld.so], [C++ exception pool].\n\n"
-	      "A site is where the program asked for memory: walking out from the allocator, the\n"
-	      "first frame that is no allocator, in no language's or libc's library, and in none\n"
-	      "of these well-known wrappers (`set site-wrappers off`: they may be sites, too):\n",
+	      "A site is where the program asked for memory: walking out from the allocator,\n"
+	      "the first frame that is no allocator, in no language's or libc's library, and\n"
+	      "in none of these well-known wrappers (`set site-wrappers off`: they may be\n"
+	      "sites, too):\n",
 	      out);
 	for (size_t i = 0; site_wrapper(i); i++) {
 		size_t width = strlen(site_wrapper(i));
@@ -95,7 +96,6 @@ static void print_all(FILE *out)
 {
 	for (size_t i = 0; commands[i]; i++)
 		escape_printf(out, "%-10s %s\n", commands[i]->name, commands[i]->summary);
-	putc('\n', out);
 }
 
 static int help(struct shell *shell, struct call *call)
@@ -129,7 +129,7 @@ static int help(struct shell *shell, struct call *call)
 		print_groups(call->out);
 	} else {
 		print_all(call->out);
-		fputs("`help COMMAND` says more. ", call->out);
+		fputs("\n`help COMMAND` says more. ", call->out);
 	}
 	fputs("Any unique prefix of a name will do. `;` or a newline ends a command, # begins a comment;",
 	      call->out);

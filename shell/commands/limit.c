@@ -150,12 +150,12 @@ static void print_text(const struct shell *shell, const struct call *call, const
 	FILE *out = call->out;
 
 	if (limit)
-		escape_printf(out, "limit      %" PRIu64 " bytes (%s); at a hit: %s\n", limit,
-			      size_text(&size, limit),
+		escape_printf(out, "limit      %" PRIu64 " byte%s (%s); at a hit: %s\n", limit,
+			      plural(limit), size_text(&size, limit),
 			      limit_action_names[session_limit_action_now(shell->session)]);
 	else
 		fputs("limit      none\n", out);
-	escape_printf(out, "allocated  %" PRIu64 " bytes (%s)", allocated,
+	escape_printf(out, "allocated  %" PRIu64 " byte%s (%s)", allocated, plural(allocated),
 		      size_text(&size, allocated));
 	if (limit)
 		escape_printf(out, ", room for %" PRIu64 " (%s)", limit_room(limit, allocated),

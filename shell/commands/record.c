@@ -47,7 +47,7 @@ const struct command cmd_record = {
 	.example = "record off; wait 10s; record mem-fast",
 	.help = "mem-fast: the table of live blocks is made for speed. mem: it is made to need the least memory. Measured, mtrun's processor time for an event and\n"
 		"what the table needs for a live block:\n"
-		"                                                mem-fast           mem\n"
+		"    processor time, memory                      mem-fast           mem\n"
 		"    a malloc and its free, again and again       9 ns              33 ns\n"
 		"    10^5 live blocks, any of them replaced      28 ns              89 ns\n"
 		"    10^6 live blocks, any of them replaced      72 ns             153 ns\n"

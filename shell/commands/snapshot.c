@@ -53,7 +53,7 @@ static void list_json(struct call *call, const struct snapshots *s)
 
 static void list(struct call *call, const struct snapshots *s)
 {
-	struct text_buffer time;
+	struct text_buffer time, size;
 	int64_t blocks;
 
 	if (call->json) {
@@ -66,8 +66,10 @@ static void list(struct call *call, const struct snapshots *s)
 		const struct profile *p = &s->snapshot[i].profile;
 		int64_t bytes = bytes_of(p, &blocks);
 
-		escape_printf(call->out, "%-20s at %s: %" PRId64 " bytes in %" PRId64 " blocks\n",
-			      s->snapshot[i].name, time_text(&time, p->ms), bytes, blocks);
+		escape_printf(call->out, "%-20s at %s: %s in %" PRId64 " block%s\n",
+			      s->snapshot[i].name, time_text(&time, p->ms),
+			      layout_bytes(&call->layout, &size, (uint64_t)bytes), blocks,
+			      plural((uint64_t)blocks));
 	}
 }
 
@@ -90,11 +92,11 @@ static int snapshot(struct shell *shell, struct call *call)
 const struct command cmd_snapshot = {
 	.name = "snapshot",
 	.group = GROUP_TIME,
-	.usage = "[NAME] [--json]",
+	.usage = "[NAME] [--bytes] [--json]",
 	.summary = "remember what is live now under a name; alone: list them",
 	.example = "snapshot before; wait 10s; diff before",
 	.help = "For `diff` and `report --since`. One of the same name is replaced. It stays when the program has ended. The program itself can take one by\n"
 		"mtrun_snapshot(\"NAME\") of mtrun.h.",
-	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_TIMES,
+	.flags = COMMAND_LIST | COMMAND_JSON | COMMAND_BYTES | COMMAND_TIMES,
 	.run = snapshot,
 };

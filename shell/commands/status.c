@@ -309,8 +309,9 @@ static void print_before(FILE *out, const struct process *p)
 	if (b->state == PREATTACH_KNOWN)
 		escape_printf(out,
 			      "           before %s its heap had %" PRIu64
-			      " bytes (%s) in use, in %" PRIu64 " blocks: not among these\n",
-			      when, b->bytes, size_text(&size, b->bytes), b->blocks);
+			      " byte%s (%s) in use, in %" PRIu64 " block%s: not among these\n",
+			      when, b->bytes, plural(b->bytes), size_text(&size, b->bytes),
+			      b->blocks, plural(b->blocks));
 	else if (b->state == PREATTACH_UNKNOWN)
 		escape_printf(out, "           what its heap had in use before %s is unknown: %s\n",
 			      when, b->why);
@@ -320,8 +321,8 @@ static void print_allocated(FILE *out, const struct facts *f)
 {
 	struct text_buffer size, time;
 
-	escape_printf(out, "allocated  %s%" PRIu64 " bytes (%s): %s%s%s%s%s\n", f->about,
-		      f->allocated, size_text(&size, f->allocated),
+	escape_printf(out, "allocated  %s%" PRIu64 " byte%s (%s): %s%s%s%s%s\n", f->about,
+		      f->allocated, plural(f->allocated), size_text(&size, f->allocated),
 		      f->count & LEDGER_COUNT_HEAP ? "heap" : "",
 		      f->count & LEDGER_COUNT_HEAP && f->count & LEDGER_COUNT_MMAP ? " + " : "",
 		      f->count & LEDGER_COUNT_MMAP ? "mmap" : "",
@@ -329,8 +330,9 @@ static void print_allocated(FILE *out, const struct facts *f)
 		      f->count & COUNT_IMAGE ? "image" : "");
 	print_before(out, f->p);
 	escape_printf(
-		out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s%s\n", f->about,
-		f->t.peak, size_text(&size, f->t.peak), time_text(&time, f->t.peak_ms),
+		out, "peak       %s%" PRIu64 " byte%s (%s) without the image, at %s%s\n", f->about,
+		f->t.peak, plural(f->t.peak), size_text(&size, f->t.peak),
+		time_text(&time, f->t.peak_ms),
 		ledger_is_threaded(f->p->ledger)
 			? "; approximate with several threads: their blocks below 4K are ordered to 1 ms"
 			: "");
@@ -343,9 +345,9 @@ static void print_limit(const struct shell *shell, FILE *out, const struct facts
 
 	if (f->limit)
 		escape_printf(out,
-			      "limit      %" PRIu64 " bytes (%s), room for %" PRIu64
+			      "limit      %" PRIu64 " byte%s (%s), room for %" PRIu64
 			      " (%s); at a hit: %s",
-			      f->limit, size_text(&size, f->limit), room,
+			      f->limit, plural(f->limit), size_text(&size, f->limit), room,
 			      size_text(&(struct text_buffer){ "" }, room),
 			      limit_action_names[session_limit_action_now(shell->session)]);
 	else
@@ -372,15 +374,16 @@ static void print_counts(FILE *out, const struct facts *f)
 	escape_printf(out,
 		      "blocks     %s%" PRIu64 " live; %s%" PRIu64 " allocated (%.0f/s), %s%" PRIu64
 		      " freed (%.0f/s), %s%" PRIu64 " of them temporary; %s%" PRIu64
-		      " bytes ever\n",
+		      " byte%s ever\n",
 		      about, f->t.live_blocks, about, f->t.allocs, per_second(f->t.allocs, f),
 		      about, f->t.frees, per_second(f->t.frees, f), about, f->t.temporary, about,
-		      f->t.total_allocated);
+		      f->t.total_allocated, plural(f->t.total_allocated));
 	if (f->t.maps || f->t.unmaps || f->t.unknown_frees)
 		escape_printf(out,
-			      "           %" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64
-			      " frees of blocks %s\n",
-			      f->t.maps, f->t.unmaps, f->t.unknown_frees,
+			      "           %" PRIu64 " map%s, %" PRIu64 " unmap%s, %" PRIu64
+			      " free%s of blocks %s\n",
+			      f->t.maps, plural(f->t.maps), f->t.unmaps, plural(f->t.unmaps),
+			      f->t.unknown_frees, plural(f->t.unknown_frees),
 			      f->p->attached || f->p->recorded_ms > f->p->began_ms
 				      ? "allocated before recording"
 				      : "that are not live");
@@ -428,19 +431,23 @@ static void print_recording(struct shell *shell, FILE *out, const struct facts *
 	else if (sample)
 		snprintf(what, sizeof(what), ", one allocation per %s bytes",
 			 size_text(&size, sample));
-	escape_printf(out, "recording  %s%s; ", mode_name(shell, f->p), what);
+	escape_printf(out, "recording  %s%s%s; ", mode_name(shell, f->p), what,
+		      f->p->off ? reporting_off_hint(f->p) : "");
 	print_logs(shell, out);
-	fprintf(out, "; %" PRIu64 " events, %" PRIu64 " dropped; %" PRIu64 " stacks truncated",
-		f->stream.events, f->stream.dropped, f->stream.truncated);
+	escape_printf(out,
+		      "; %" PRIu64 " event%s, %" PRIu64 " dropped; %" PRIu64 " stack%s truncated",
+		      f->stream.events, plural(f->stream.events), f->stream.dropped,
+		      f->stream.truncated, plural(f->stream.truncated));
 	if (f->stream.deep)
 		fprintf(out, ", %" PRIu64 " of them at --depth", f->stream.deep);
 	putc('\n', out);
 	if (f->stream.gaps || f->stream.bad)
-		fprintf(out,
-			"           %" PRIu64
-			" events never came (their thread was killed in between), %" PRIu64
-			" were malformed\n",
-			f->stream.gaps, f->stream.bad);
+		escape_printf(out,
+			      "           %" PRIu64
+			      " event%s never came (their thread was killed in between), %" PRIu64
+			      " %s malformed\n",
+			      f->stream.gaps, plural(f->stream.gaps), f->stream.bad,
+			      f->stream.bad == 1 ? "was" : "were");
 	if (f->p->recorded_ms > f->p->began_ms)
 		escape_printf(out, "           what is recorded begins at %s: it was off before\n",
 			      time_text(&time, f->p->recorded_ms));

@@ -88,18 +88,20 @@ static void print_text(FILE *out, const struct story *t, const struct process *p
 		       struct sites *sites)
 {
 	const struct ledger_block *b = &t->b.block;
+	uint64_t into = t->address - b->address;
 	struct text_buffer age;
+	unsigned frames;
 
 	if (t->state == NONE) {
 		escape_printf(out, "0x%" PRIx64 " is in no block: %s\n", t->address, t->place);
 		return;
 	}
 	fprintf(out, "0x%" PRIx64 " is ", t->address);
-	if (t->address != b->address)
-		fprintf(out, "%" PRIu64 " bytes into ", t->address - b->address);
-	escape_printf(out, "a %s%s of %" PRIu64 " bytes at 0x%" PRIx64,
+	if (into)
+		escape_printf(out, "%" PRIu64 " byte%s into ", into, plural(into));
+	escape_printf(out, "a %s%s of %" PRIu64 " byte%s at 0x%" PRIx64,
 		      t->state == FREED ? "freed " : "", b->mapping ? "mapping" : "block", b->size,
-		      b->address);
+		      plural(b->size), b->address);
 	if (t->b.known)
 		escape_printf(out, ", allocated %s ago by thread %d",
 			      age_text(&age, since(t, b->ms)), (int)t->thread);
@@ -113,7 +115,8 @@ static void print_text(FILE *out, const struct story *t, const struct process *p
 	if (t->state == LIVE)
 		return;
 	if (t->b.stack) {
-		fprintf(out, "freed by (%u frames):\n", frames_of(sites, t->b.stack));
+		frames = frames_of(sites, t->b.stack);
+		escape_printf(out, "freed by (%u frame%s):\n", frames, plural(frames));
 		print_stack(out, sites, t->b.stack, NULL);
 	} else
 		fputs("where it was freed was not recorded (`set free-stacks on` does, from then on)\n",

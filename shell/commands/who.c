@@ -112,7 +112,8 @@ static void print_root(FILE *out, const struct holding *h)
 	if (h->name)
 		escape_printf(out, " %s", h->name);
 	if (h->address && !h->name && !strcmp(h->kind, "thread-local"))
-		fprintf(out, ", %" PRIu64 " bytes below the thread pointer,", h->offset);
+		escape_printf(out, ", %" PRIu64 " byte%s below the thread pointer,", h->offset,
+			      plural(h->offset));
 	else if (h->address && (h->offset || !h->name))
 		fprintf(out, "+%" PRIu64, h->offset);
 	if (h->thread)
@@ -128,8 +129,8 @@ static void print_held(FILE *out, size_t number, const struct held *held, bool l
 {
 	const struct symbol_frame *f = site_of(sites, held->block.stack);
 
-	escape_printf(out, "%4zu: block 0x%" PRIx64 " of %" PRIu64 " bytes", number,
-		      held->block.address, held->block.size);
+	escape_printf(out, "%4zu: block 0x%" PRIx64 " of %" PRIu64 " byte%s", number,
+		      held->block.address, held->block.size, plural(held->block.size));
 	if (!last)
 		fprintf(out, ", at +%" PRIu64, held->into);
 	escape_printf(out, "\n      %s", f->function);
@@ -154,9 +155,10 @@ static void print_text(FILE *out, const struct answer *a, size_t rows, struct si
 	last = &a->held[a->count - 1];
 	fprintf(out, "0x%" PRIx64 " is ", a->address);
 	if (last->into)
-		fprintf(out, "%" PRIu64 " bytes into ", last->into);
-	escape_printf(out, "a block of %" PRIu64 " bytes at 0x%" PRIx64 ", %s%s\n",
-		      last->block.size, last->block.address, leak_kind_words[a->kind],
+		escape_printf(out, "%" PRIu64 " byte%s into ", last->into, plural(last->into));
+	escape_printf(out, "a block of %" PRIu64 " byte%s at 0x%" PRIx64 ", %s%s\n",
+		      last->block.size, plural(last->block.size), last->block.address,
+		      leak_kind_words[a->kind],
 		      a->kind == LEAK_DEFINITE ? ": nothing points to it" : "");
 	if (a->root)
 		print_root(out, &a->holding);

@@ -102,9 +102,10 @@ static int show(struct shell *shell, struct call *call, raddr_t address, uint64_
 		print_json(call->out, address, data, (size_t)n, in_block, &block);
 	} else {
 		if (in_block)
-			fprintf(call->out,
-				"block 0x%" PRIx64 " of %" PRIu64 " bytes, stack %" PRIu32 "\n",
-				block.address, block.size, block.stack);
+			escape_printf(call->out,
+				      "block 0x%" PRIx64 " of %" PRIu64 " byte%s, stack %" PRIu32
+				      "\n",
+				      block.address, block.size, plural(block.size), block.stack);
 		dump(call->out, &call->layout, address, data, (size_t)n);
 	}
 	free(data);

@@ -71,6 +71,8 @@ bool command_can_answer(struct shell *shell, const struct call *call)
 
 int shell_error(const struct shell *shell, const struct call *call, const char *format, ...)
 {
+	const char *name = !call ? NULL : call->call_form ? call->call_form : call->command->name;
+	const char *form = call && call->call_form ? "()" : "";
 	char text[1024];
 	va_list args;
 
@@ -80,12 +82,11 @@ int shell_error(const struct shell *shell, const struct call *call, const char *
 	if (shell->said)
 		snprintf(shell->said, SHELL_SAID, "%s", text);
 	else if (shell->where && call)
-		message_error("%s:%u: %s: %s", shell->where, shell->line, call->command->name,
-			      text);
+		message_error("%s:%u: %s%s: %s", shell->where, shell->line, name, form, text);
 	else if (shell->where)
 		message_error("%s:%u: %s", shell->where, shell->line, text);
 	else if (call)
-		message_error("%s: %s", call->command->name, text);
+		message_error("%s%s: %s", name, form, text);
 	else
 		message_error("%s", text);
 	return -1;

@@ -25,8 +25,11 @@ struct call {
 	struct layout layout; /* of what it prints there */
 	bool json;	      /* --json was given (COMMAND_JSON) */
 	bool as_is;	      /* what it prints is for programs: not to be folded (fold.h) */
-	/* as `get_mem_report()`: the answer is JSON in the shape that the gs driver gives it */
-	bool call_form;
+	/*
+	 * "get_mem_report", which it was called as: the answer is JSON in the shape that the gs
+	 * driver gives it; else NULL
+	 */
+	const char *call_form;
 };
 
 enum command_flags {

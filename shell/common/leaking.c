@@ -247,8 +247,9 @@ static void remark(const struct leaking *l, char *text, size_t len)
 	if (!p->attached && p->recorded_ms <= p->began_ms)
 		text[0] = '\0';
 	else if (l->capture->before)
-		snprintf(text, len, "%zu blocks were there before %s: they have no stack",
-			 l->capture->before, since);
+		snprintf(text, len, "%zu block%s there before %s: %s no stack", l->capture->before,
+			 l->capture->before == 1 ? " was" : "s were", since,
+			 l->capture->before == 1 ? "it has" : "they have");
 	else
 		snprintf(text, len, "blocks from before %s are not known: they are taken for roots",
 			 since);

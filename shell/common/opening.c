@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/escape.h"
 #include "base/message.h"
+#include "base/units.h"
 #include "log/replay.h"
 #include "log/segment.h"
 #include "session/asking.h"
@@ -204,7 +205,8 @@ int opening_parse(struct shell *shell, unsigned workers, FILE *out, char *why, s
 		return -1;
 	}
 	complete(&o, log);
-	message_verbose(1, "%" PRIu64 " events in %" PRIu64 " ms", events, clock_ms() - o.began_ms);
+	message_verbose(1, "%" PRIu64 " event%s in %" PRIu64 " ms", events, plural(events),
+			clock_ms() - o.began_ms);
 	snprintf(why, len, "%s", err ? "the log is damaged" : "");
 	return err ? -1 : 0;
 }

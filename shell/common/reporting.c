@@ -104,9 +104,9 @@ static int in_record(struct shell *shell, struct call *call, const char *what, c
 	/* Whole intervals: the present one, and where it begins the next, are in it. */
 	if (err || *ms / TIMELINE_MS > end / TIMELINE_MS + 1 ||
 	    *ms / TIMELINE_MS < p->recorded_ms / TIMELINE_MS)
-		return shell_error(shell, call, "%s: '%s' is outside the recording (%s to %s)",
-				   what, value, time_text(&from, p->recorded_ms),
-				   time_text(&to, end));
+		return shell_error(shell, call, "%s%s'%s' is outside the recording (%s to %s)",
+				   call->call_form ? "" : what, call->call_form ? "" : ": ", value,
+				   time_text(&from, p->recorded_ms), time_text(&to, end));
 	return 0;
 }
 
@@ -407,12 +407,18 @@ int reporting_live(struct shell *shell, struct call *call, const struct reportin
 
 /* ---- off ----------------------------------------------------------------- */
 
+const char *reporting_off_hint(const struct process *p)
+{
+	return p->state > PROCESS_STOPPED ? "" : ": nothing is recorded (`record mem-fast` does)";
+}
+
 void reporting_off(FILE *out, const struct process *p)
 {
 	struct text_buffer time;
 
 	if (p->off)
-		escape_printf(out, "off since %s\n", time_text(&time, p->off_ms));
+		escape_printf(out, "off since %s%s\n", time_text(&time, p->off_ms),
+			      reporting_off_hint(p));
 }
 
 void reporting_usable(struct usable *u, const struct process *p)

@@ -53,7 +53,7 @@ static const char *bytes(struct grouped *g, const struct layout *l, uint64_t n)
 	if (l->columns)
 		snprintf(g->text, sizeof(g->text), "%s", layout_bytes(l, &b, n));
 	else
-		snprintf(g->text, sizeof(g->text), "%.25s bytes", grouped(&exact, n));
+		snprintf(g->text, sizeof(g->text), "%.25s byte%s", grouped(&exact, n), plural(n));
 	return g->text;
 }
 #define BYTES(n) bytes(&(struct grouped){ "" }, l, n)
@@ -207,8 +207,8 @@ static void print_numbers(const struct shell *shell, FILE *out, const struct pro
 	unseen_summary(out, p);
 	print_forgotten(shell, out);
 	if (stream.dropped || stream.bad)
-		escape_printf(out, "  not exact   %s events dropped, %s malformed\n",
-			      GROUPED(stream.dropped), GROUPED(stream.bad));
+		escape_printf(out, "  not exact   %s event%s dropped, %s malformed\n",
+			      GROUPED(stream.dropped), plural(stream.dropped), GROUPED(stream.bad));
 }
 
 static void print_sites(struct shell *shell, FILE *out, struct process *p, struct sites *sites,

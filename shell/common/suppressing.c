@@ -292,8 +292,9 @@ static void print_one(FILE *out, struct sites *sites, const struct leak_record *
 	const struct symbol_frame *at = &sites_site(sites, sites_of(sites, record->stack))->frame;
 	char name[300];
 
-	snprintf(name, sizeof(name), "%.200s, %" PRIu64 " bytes in %" PRIu64 " blocks",
-		 at->function, record->bytes, record->blocks);
+	snprintf(name, sizeof(name), "%.200s, %" PRIu64 " byte%s in %" PRIu64 " block%s",
+		 at->function, record->bytes, plural(record->bytes), record->blocks,
+		 plural(record->blocks));
 	suppressions_print(out, name, kind_of[record->kind], stack->frame, stack->count);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "shell/prompt/alias.h"
 
+#include "base/nearest.h"
 #include "base/units.h"
 #include "session/mode.h"
 #include "shell/common/command.h"
@@ -93,24 +94,47 @@ static const char *mode_named(const char *word)
 	return word;
 }
 
-char *alias_expand(const char *text, size_t *len, char *why, size_t why_len)
+/* Behind the quote and the prefixes that TEXT may begin with. */
+static const char *skip_prefixes(const char *text)
+{
+	text += *text == '\'';
+	for (size_t i = 0; i < 2 * (sizeof(prefixes) / sizeof(*prefixes)); i++)
+		skip(&text, prefixes[i % 2]);
+	return text;
+}
+
+void alias_unknown(const char *word, char *why, size_t len)
+{
+	const char *at = skip_prefixes(word);
+	struct nearest n = { 0 };
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, "("), at);
+	n.word = name;
+	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
+		if (exists(&table[i]))
+			nearest_offer(&n, table[i].name);
+	if (n.found)
+		snprintf(why, len, "unknown command '%s' (did you mean '%s()'?)", word, n.found);
+}
+
+char *alias_expand(const char *text, size_t *len, const char **called, char *why, size_t why_len)
 {
 	bool quoted = *text == '\'', is_call;
-	const char *at = text + quoted, *name, *argument, *end, *said;
+	const char *at = skip_prefixes(text), *name, *argument, *end, *said;
 	const struct alias *a;
 	char *command = NULL, word[64];
 	uint64_t number;
 	enum mode mode;
 
 	*why = '\0';
-	for (size_t i = 0; i < 2 * (sizeof(prefixes) / sizeof(*prefixes)); i++)
-		skip(&at, prefixes[i % 2]);
 	name = at;
 	at += strspn(at, "abcdefghijklmnopqrstuvwxyz_");
 	is_call = *at == '(';
 	a = is_call || strchr(ENDS, *at) ? find(name, (size_t)(at - name)) : NULL;
 	if (!a)
 		return NULL;
+	*called = a->name;
 	argument = at + is_call + strspn(at + is_call, " \t");
 	end = argument + strcspn(argument, is_call ? " \t)\n;" : ENDS);
 	if (is_call) {

@@ -299,14 +299,15 @@ static void resume(struct grammar *g)
 static int call(struct grammar *g, struct statement *s)
 {
 	struct grammar inner = { .takes_rest = NULL };
+	const char *name = NULL;
 	size_t len = 0;
-	char *text = g->expand ? g->expand(g->at, &len, g->why, sizeof(g->why)) : NULL;
+	char *text = g->expand ? g->expand(g->at, &len, &name, g->why, sizeof(g->why)) : NULL;
 	int err = g->why[0] ? -EINVAL : 0;
 
 	if (text) {
 		inner.at = text;
 		err = arguments(&inner, s);
-		s->call_form = true;
+		s->call_form = name;
 		free(text);
 	}
 	g->at += len;

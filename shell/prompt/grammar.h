@@ -22,9 +22,10 @@ struct statement {
 	/* of a command that takes the rest of its line: that text, trimmed; else NULL */
 	char *rest;
 	enum redirect redirect;
-	char *target;	/* file name or shell command */
-	unsigned line;	/* where it begins, from 1 */
-	bool call_form; /* it was written in the other spelling (`expand`) */
+	char *target;  /* file name or shell command */
+	unsigned line; /* where it begins, from 1 */
+	/* the name that it was written by in the other spelling (`expand`); NULL: it was not */
+	const char *call_form;
 };
 
 struct grammar {
@@ -34,9 +35,10 @@ struct grammar {
 	bool (*takes_rest)(const char *name);
 	/*
 	 * The command (to be freed) that the other spelling at the beginning of TEXT stands for,
-	 * *LEN bytes of it; NULL: none, or WHY says what is wrong with it.
+	 * *LEN bytes of it, and *NAME, static, in it; NULL: none, or WHY says what is wrong with it.
 	 */
-	char *(*expand)(const char *text, size_t *len, char *why, size_t why_len);
+	char *(*expand)(const char *text, size_t *len, const char **name, char *why,
+			size_t why_len);
 	char why[160]; /* after an error: one line */
 	/* after -EAGAIN: it is a brace that is missing, not a quote */
 	bool in_braces;

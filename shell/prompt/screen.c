@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/units.h"
 #include "session/session.h"
 
 /*
@@ -329,8 +330,9 @@ static void write_kept(struct screen *s)
 
 	if (s->kept_lost)
 		add(s, lost,
-		    (size_t)snprintf(lost, sizeof(lost), "[%zu bytes of output are not shown]\r\n",
-				     s->kept_lost));
+		    (size_t)snprintf(lost, sizeof(lost), "[%zu byte%s of output %s not shown]\r\n",
+				     s->kept_lost, plural(s->kept_lost),
+				     s->kept_lost == 1 ? "is" : "are"));
 	if (s->kept_len)
 		program_prints(s, s->kept, s->kept_len);
 	s->kept_len = s->kept_lost = 0;

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,18 +81,30 @@ static int open_output(struct shell *shell, const struct statement *s, struct ou
 	return 0;
 }
 
-/* Until the shell command at the other end has ended: the target goes on meanwhile. */
-static int reap(struct shell *shell, struct spawned *child)
+/*
+ * Until the shell command at the other end has ended: the target goes on meanwhile. Its status is the
+ * command's, as in a shell's pipelines, unless Ctrl-C ended it, or nobody reads what it prints.
+ */
+static int reap(struct shell *shell, struct spawned *child, const char *command)
 {
-	if (!shell_await(shell, child->status_fd, AWAIT_LEAVE))
-		return spawn_status(child);
-	spawn_leave(child);
-	return 0;
+	int status;
+
+	if (shell_await(shell, child->status_fd, AWAIT_LEAVE)) {
+		spawn_leave(child);
+		return 0;
+	}
+	status = spawn_status(child);
+	if (!status || status == 128 + SIGPIPE || shell_interrupted(shell))
+		return 0;
+	return shell_error(shell, NULL,
+			   status == 126 || status == 127 ? "'%s' was not run: exit status %d"
+							  : "'%s': exit status %d",
+			   command, status);
 }
 
 static int close_output(struct shell *shell, const struct statement *s, struct output *o)
 {
-	int err = 0, status;
+	int err = 0;
 
 	if (o->fold)
 		fclose(o->fold);
@@ -103,13 +116,8 @@ static int close_output(struct shell *shell, const struct statement *s, struct o
 	errno = 0;
 	if (ferror(o->file) | fclose(o->file)) /* both, always */
 		err = errno ? errno : EIO;
-	if (s->redirect == REDIRECT_PIPE) {
-		status = reap(shell, &o->child);
-		return status == 126 || status == 127
-			       ? shell_error(shell, NULL, "'%s' was not run: exit status %d",
-					     s->target, status)
-			       : 0;
-	}
+	if (s->redirect == REDIRECT_PIPE) /* one that reads no more has had enough */
+		return reap(shell, &o->child, s->target);
 	return err ? shell_error(shell, NULL, "cannot write '%s': %s", s->target, strerror(err))
 		   : 0;
 }
@@ -138,6 +146,8 @@ static void run(struct shell *shell, struct statement *s)
 
 	call.command = command_find(s->argv[0], why, sizeof(why));
 	if (!call.command) {
+		if (strchr(s->argv[0], '('))
+			alias_unknown(s->argv[0], why, sizeof(why));
 		shell_error(shell, NULL, "%s", why);
 		shell->failed++;
 		return;

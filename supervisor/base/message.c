@@ -276,7 +276,8 @@ static void write_deferred(void)
 		free(one);
 	}
 	if (lost)
-		message_error("%zu bytes of messages were not written in time", lost);
+		message_error("%zu byte%s of messages %s not written in time", lost, plural(lost),
+			      lost == 1 ? "was" : "were");
 }
 
 void message_flush(void)

@@ -84,8 +84,8 @@ static void put_title(struct drawing *d, const struct tree_node *n)
 
 	fputs("<title>", d->out);
 	xml_put(d->out, f ? export_name(f) : "all");
-	escape_printf(d->out, "\n%s (%" PRId64 " bytes), %.2f %%, %" PRId64 " block%s",
-		      export_amount(&size, n->size), n->size,
+	escape_printf(d->out, "\n%s (%" PRId64 " byte%s), %.2f %%, %" PRId64 " block%s",
+		      export_amount(&size, n->size), n->size, plural((uint64_t)n->size),
 		      total(d) ? 100.0 * (double)n->size / (double)total(d) : 0, n->count,
 		      plural((uint64_t)n->count));
 	if (f && f->file) {
@@ -216,9 +216,10 @@ static void put_head(struct drawing *d, unsigned height)
 		fprintf(d->out, " (%d)", (int)e->pid);
 	escape_printf(d->out,
 		      "</text>\n<text id=\"subtitle\" x=\"%d\" y=\"42\">%s%s %s (%" PRId64
-		      " bytes in %" PRId64 " blocks), ",
+		      " byte%s in %" PRId64 " block%s), ",
 		      PAD, e->view->estimated ? "~" : "", export_amount(&size, total(d)),
-		      export_noun(e), total(d), d->t->node[0].count);
+		      export_noun(e), total(d), plural((uint64_t)total(d)), d->t->node[0].count,
+		      plural((uint64_t)d->t->node[0].count));
 	xml_put(d->out, e->moment);
 	fputs("</text>\n", d->out);
 	fprintf(d->out,

@@ -38,7 +38,8 @@ struct ledger_totals {
 	 * unknown_frees are estimates
 	 */
 	bool estimated;
-	uint64_t period; /* `estimated`: the last that was sampled with; 0: not known */
+	uint64_t sampled_ms; /* `estimated`: what was before is exact */
+	uint64_t period;     /* `estimated`: the last that was sampled with; 0: not known */
 };
 
 struct ledger_block {

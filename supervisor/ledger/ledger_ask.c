@@ -28,6 +28,7 @@ void ledger_totals(const struct ledger *l, struct ledger_totals *out)
 		.peak_ms = h.bytes > l->peak ? h.ms : l->peak_ms,
 		.events = l->events,
 		.estimated = l->sampled,
+		.sampled_ms = l->sampled_ms,
 		.period = l->period,
 	};
 }

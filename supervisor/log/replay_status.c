@@ -89,8 +89,8 @@ static void print_record(FILE *out, const struct replay *log)
 	escape_printf(out, "record     %s from %s", time_text(&time, ms), clock);
 	if (began)
 		escape_printf(out, ", %s after tracing began", time_text(&time, began));
-	escape_printf(out, "; %" PRIu64 " events in %zu file%s, %s\n", replay_events(log), files,
-		      plural(files), size_text(&size, all));
+	escape_printf(out, "; %" PRIu64 " event%s in %zu file%s, %s\n", replay_events(log),
+		      plural(replay_events(log)), files, plural(files), size_text(&size, all));
 	escape_printf(out, "           %s", replay_file(log, 0, &bytes));
 	if (files > 1)
 		escape_printf(out, " to %s", replay_file(log, files - 1, &bytes));
@@ -114,18 +114,19 @@ static void print_process(FILE *out, const struct process *p, unsigned count,
 		escape_printf(out, "           its allocations are not known: %s\n",
 			      p->unsupervised);
 	escape_printf(out,
-		      "allocated  %s%" PRIu64 " bytes (%s) then: heap %s%" PRIu64 ", mmap %" PRIu64
+		      "allocated  %s%" PRIu64 " byte%s (%s) then: heap %s%" PRIu64 ", mmap %" PRIu64
 		      ", image %" PRIu64 "\n",
-		      about, process_allocated(p, count),
+		      about, process_allocated(p, count), plural(process_allocated(p, count)),
 		      size_text(&size, process_allocated(p, count)), about, t->heap, t->mmap,
 		      p->image_bytes);
-	escape_printf(out, "peak       %s%" PRIu64 " bytes (%s) without the image, at %s\n", about,
-		      t->peak, size_text(&size, t->peak), time_text(&time, t->peak_ms));
+	escape_printf(out, "peak       %s%" PRIu64 " byte%s (%s) without the image, at %s\n", about,
+		      t->peak, plural(t->peak), size_text(&size, t->peak),
+		      time_text(&time, t->peak_ms));
 	escape_printf(out,
 		      "blocks     %s%" PRIu64 " live; %s%" PRIu64 " allocated, %s%" PRIu64
-		      " freed, %s%" PRIu64 " of them temporary; %s%" PRIu64 " bytes ever\n",
+		      " freed, %s%" PRIu64 " of them temporary; %s%" PRIu64 " byte%s ever\n",
 		      about, t->live_blocks, about, t->allocs, about, t->frees, about, t->temporary,
-		      about, t->total_allocated);
+		      about, t->total_allocated, plural(t->total_allocated));
 }
 
 void replay_status(const struct process *p, unsigned count, FILE *out, struct sites *sites,

@@ -291,6 +291,8 @@ int profile_from_ledger(struct profile *p, const struct ledger *ledger,
 		err = from_past(p, ledger, ask->at_ms);
 	else if (!is_of_blocks(ask))
 		err = from_stacks(p, ledger, ask);
+	if (ask->detail & (PROFILE_PEAK | PROFILE_PAST) && p->ms < totals.sampled_ms)
+		p->estimated = p->has_variance = false;
 	if (err)
 		profile_release(p);
 	return err;

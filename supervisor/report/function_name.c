@@ -16,13 +16,14 @@ size_t function_width(const struct layout *l, const char *function)
 	return width;
 }
 
-/* The first of its forms that fits; if none does, the shortest without its middle. */
-size_t function_put(const struct layout *l, FILE *out, const char *function, size_t width)
+/* The first of its forms up to LAST that fits; if none does, LAST without its middle. */
+static size_t put(const struct layout *l, FILE *out, const char *function, size_t width,
+		  enum short_name last)
 {
 	char *name = NULL;
 	size_t done;
 
-	for (int level = 0; level < SHORT_LEVELS; level++) {
+	for (int level = 0; level <= (int)last; level++) {
 		free(name);
 		name = short_name(function, (enum short_name)level, l->unicode);
 		if (!name || layout_width(l, name) <= width)
@@ -31,4 +32,14 @@ size_t function_put(const struct layout *l, FILE *out, const char *function, siz
 	done = layout_put(l, out, name ? name : function, width);
 	free(name);
 	return done;
+}
+
+size_t function_put(const struct layout *l, FILE *out, const char *function, size_t width)
+{
+	return put(l, out, function, width, SHORT_LEVELS - 1);
+}
+
+size_t function_put_arguments(const struct layout *l, FILE *out, const char *function, size_t width)
+{
+	return put(l, out, function, width, SHORT_PARAMETERS);
 }

@@ -13,5 +13,8 @@
 size_t function_width(const struct layout *l, const char *function);
 /* Returns how many it took, at most WIDTH. */
 size_t function_put(const struct layout *l, FILE *out, const char *function, size_t width);
+/* function_put(), which leaves some of its template arguments, to tell it from others. */
+size_t function_put_arguments(const struct layout *l, FILE *out, const char *function,
+			      size_t width);
 
 #endif

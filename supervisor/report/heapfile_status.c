@@ -101,10 +101,11 @@ static void print_limit(FILE *out, const struct heap_facts *f, struct sites *sit
 {
 	if (!f->limit_hit)
 		return;
-	fprintf(out,
-		"limit      %" PRIu64 " bytes: with %" PRIu64 " allocated, %" PRIu64
-		" more were asked for",
-		f->limit, f->allocated, f->request);
+	escape_printf(out,
+		      "limit      %" PRIu64 " byte%s: with %" PRIu64 " allocated, %" PRIu64
+		      " more %s asked for",
+		      f->limit, plural(f->limit), f->allocated, f->request,
+		      f->request == 1 ? "was" : "were");
 	sites = f->request_stack ? sites : NULL;
 	fputs(sites ? " by\n" : "\n", out);
 	if (sites)
@@ -121,6 +122,7 @@ void heapfile_status(const struct process *p, unsigned count, FILE *out, struct 
 	struct profile_row all;
 	char clock[32] = "?";
 	struct tm tm;
+	size_t stacks;
 
 	(void)count;
 	all = profile_sum(&heap->profile);
@@ -136,18 +138,22 @@ void heapfile_status(const struct process *p, unsigned count, FILE *out, struct 
 		escape_printf(out, "written    %s, %s after tracing began, %s\n", clock,
 			      time_text(&time, heap->profile.ms), reason(f->why));
 	}
-	fprintf(out, "live       %" PRId64 " bytes in %" PRId64 " blocks from %zu stacks\n",
-		all.size, all.count, profile_holding(&heap->profile));
+	stacks = profile_holding(&heap->profile);
+	escape_printf(out,
+		      "live       %" PRId64 " byte%s in %" PRId64 " block%s from %zu stack%s\n",
+		      all.size, plural((uint64_t)all.size), all.count, plural((uint64_t)all.count),
+		      stacks, plural(stacks));
 	if (heap->profile.has_totals)
-		fprintf(out, "allocated  %" PRIu64 " bytes in %" PRIu64 " blocks\n", all.total_size,
-			all.total_count);
+		escape_printf(out, "allocated  %" PRIu64 " byte%s in %" PRIu64 " block%s\n",
+			      all.total_size, plural(all.total_size), all.total_count,
+			      plural(all.total_count));
 	if (!heap->foreign)
-		escape_printf(out, "peak       %" PRIu64 " bytes at %s\n", f->peak,
-			      time_text(&time, f->peak_ms));
+		escape_printf(out, "peak       %" PRIu64 " byte%s at %s\n", f->peak,
+			      plural(f->peak), time_text(&time, f->peak_ms));
 	if (f->sample)
-		fprintf(out,
-			"sampled    one allocation each %" PRIu64
-			" bytes: the numbers are estimates\n",
-			f->sample);
+		escape_printf(out,
+			      "sampled    one allocation per %" PRIu64
+			      " byte%s: the numbers are estimates\n",
+			      f->sample, plural(f->sample));
 	print_limit(out, f, sites, l);
 }

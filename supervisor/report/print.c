@@ -58,9 +58,15 @@ static const char *place_of(const struct symbol_frame *f)
 	return f->file ? f->file : f->module ? f->module : "??";
 }
 
+/* Before what a row holds: where none of its blocks stands for others, that is known exactly. */
+static const char *row_about(const struct view *v, const struct view_row *r)
+{
+	return print_about(v->estimated && !(v->has_error && r->count && !(r->variance > 0)));
+}
+
 static void numbers(struct line *l, const struct view *v, const struct view_row *r, bool totals)
 {
-	const char *about = print_about(v->estimated);
+	const char *about = row_about(v, r);
 
 	cellf(l, "size:%s%" PRId64, about, r->size);
 	if (v->has_usable)
@@ -69,6 +75,7 @@ static void numbers(struct line *l, const struct view *v, const struct view_row 
 		cell(l, "usable:unknown");
 	cellf(l, "count:%s%" PRId64, about, r->count);
 	if (totals) {
+		about = print_about(v->estimated);
 		cellf(l, "total_size:%s%" PRIu64, about, r->total_size);
 		cellf(l, "total_count:%s%" PRIu64, about, r->total_count);
 		cellf(l, "temporary:%s%" PRIu64, about, r->temporary);
@@ -285,8 +292,10 @@ static void error_cell(struct screen_list *s, const struct view_row *r)
 static void list_cells(struct screen_list *s, const struct view_row *r)
 {
 	struct grid *g = &s->grid;
+	const char *about = s->about;
 
 	key_cells(s, r);
+	s->about = row_about(s->v, r);
 	size_cell(s, r->size);
 	if (s->v->has_error)
 		error_cell(s, r);
@@ -294,6 +303,7 @@ static void list_cells(struct screen_list *s, const struct view_row *r)
 	if (s->v->has_usable)
 		size_cell(s, r->usable);
 	grid_cellf(g, "%s%" PRId64, s->about, r->count);
+	s->about = about;
 	if (s->totals) {
 		size_cell(s, (int64_t)r->total_size);
 		grid_cellf(g, "%s%" PRIu64, s->about, r->total_count);
@@ -315,8 +325,8 @@ static void before_line(FILE *out, const struct layout *l, const struct preattac
 	if (b && b->state == PREATTACH_KNOWN)
 		escape_printf(out,
 			      PREATTACH_NAME "  %s in %" PRIu64
-					     " blocks when recording began; not in the total\n",
-			      layout_size(l, &size, b->bytes), b->blocks);
+					     " block%s when recording began; not in the total\n",
+			      layout_size(l, &size, b->bytes), b->blocks, plural(b->blocks));
 	else if (b)
 		escape_printf(out, PREATTACH_NAME "  unknown: %s\n", b->why);
 }
@@ -573,14 +583,14 @@ void print_stack(FILE *out, struct sites *sites, uint32_t stack, const struct la
 static void stack_usable(FILE *out, const struct view *v, const struct view_row *r)
 {
 	if (v->has_usable)
-		escape_printf(out, ", usable %s%" PRId64, print_about(v->estimated), r->usable);
+		escape_printf(out, ", usable %s%" PRId64, row_about(v, r), r->usable);
 	putc('\n', out);
 }
 
 static void stacks_head(FILE *out, const struct view *v, const struct view_row *r, const char *name,
 			const struct layout *l)
 {
-	const char *about = print_about(v->estimated);
+	const char *about = row_about(v, r);
 	struct text_buffer size;
 	char part[24];
 
@@ -589,7 +599,7 @@ static void stacks_head(FILE *out, const struct view *v, const struct view_row *
 		stack_usable(out, v, r);
 		return;
 	}
-	escape_printf(out, "# %s: %s%s, %s", name, r->size < 0 ? "-" : "",
+	escape_printf(out, "# %s: %s%s%s, %s", name, r->size < 0 ? "-" : "", about,
 		      layout_size(l, &size, r->size < 0 ? -(uint64_t)r->size : (uint64_t)r->size),
 		      percent(part, sizeof(part), r->size, v->total_size));
 	if (v->has_usable)
@@ -601,7 +611,6 @@ static void stacks_head(FILE *out, const struct view *v, const struct view_row *
 void print_report_stacks(FILE *out, const struct view *v, struct sites *sites,
 			 const struct layout *l)
 {
-	const char *about = print_about(v->estimated);
 	char name[24];
 
 	if (on_screen(l)) {
@@ -614,8 +623,9 @@ void print_report_stacks(FILE *out, const struct view *v, struct sites *sites,
 	putc('\n', out);
 	if (v->others.merged) {
 		stacks_head(out, v, &v->others, "(others)", l);
-		escape_printf(out, "      %s%" PRId64 " block%s from %zu more\n\n", about,
-			      v->others.count, plural((uint64_t)v->others.count), v->others.merged);
+		escape_printf(out, "      %s%" PRId64 " block%s from %zu more\n\n",
+			      row_about(v, &v->others), v->others.count,
+			      plural((uint64_t)v->others.count), v->others.merged);
 	}
 	for (size_t i = v->count; i-- > 0 && !ferror(out);) {
 		const struct view_row *r = &v->row[i];
@@ -623,8 +633,8 @@ void print_report_stacks(FILE *out, const struct view *v, struct sites *sites,
 
 		snprintf(name, sizeof(name), "%zu", rank);
 		stacks_head(out, v, r, name, l);
-		escape_printf(out, "      %s%" PRId64 " block%s, stack %" PRIu32 "\n", about,
-			      r->count, plural((uint64_t)r->count), r->stack);
+		escape_printf(out, "      %s%" PRId64 " block%s, stack %" PRIu32 "\n",
+			      row_about(v, r), r->count, plural((uint64_t)r->count), r->stack);
 		print_stack(out, sites, r->stack, l);
 		if (i)
 			putc('\n', out);
@@ -848,8 +858,9 @@ static void row_json(struct json *j, const struct view *v, const struct view_row
 }
 
 /* As a row, with the keys that a row has. */
-static void before_row(struct json *j, const struct preattach_heap *b, bool stacks)
+static void before_row(struct json *j, const struct view *v, bool stacks)
 {
+	const struct preattach_heap *b = v->before;
 	static const char *const unknown[] = { "total_size", "total_count", "temporary", "file",
 					       "line",	     "module",	    "stack_id" };
 
@@ -857,6 +868,8 @@ static void before_row(struct json *j, const struct preattach_heap *b, bool stac
 	json_object(j, NULL);
 	before_amount(j, "size", b, b->bytes);
 	before_amount(j, "count", b, b->blocks);
+	if (v->has_usable || v->usable_unknown)
+		json_null(j, "usable");
 	json_string(j, "function", PREATTACH_NAME);
 	json_nulls(j, unknown, sizeof(unknown) / sizeof(*unknown));
 	json_bool(j, "outside_total", true);
@@ -889,7 +902,7 @@ void print_view_json(struct json *j, const char *key, const struct view *v, stru
 	if (v->others.merged)
 		row_json(j, v, &v->others, sites, stacks);
 	if (v->before)
-		before_row(j, v->before, stacks);
+		before_row(j, v, stacks);
 	json_end_array(j);
 	json_end_object(j);
 }
@@ -959,21 +972,101 @@ static const char *amount(char *text, size_t len, const struct table *t, int64_t
 	return text;
 }
 
-/* The name is the last column: on a terminal it gets what is left. */
-static void table_name(FILE *out, const struct layout *l, size_t used, const char *name)
+#define TABLE_NUMBERS 39u /* columns before a name, usually */
+#define TABLE_BELOW   4u  /* before one that stands below its numbers */
+
+static size_t name_width(const struct layout *l, size_t used)
 {
-	if (on_screen(l))
-		function_put(l, out, name, l->columns > used + 10 ? l->columns - 1 - used : 9);
-	else
+	return l->columns > used + 10 ? l->columns - 1 - used : 9;
+}
+
+/* How NAME looks behind the numbers; to be freed. NULL: out of memory. */
+static char *name_shown(const struct layout *l, const char *name)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return NULL;
+	function_put(l, f, name, name_width(l, TABLE_NUMBERS));
+	fclose(f);
+	return text;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The names of T as they look in its column, sorted; out of memory, without the last. */
+struct looks {
+	char **name;
+	size_t count;
+};
+
+static void looks_make(struct looks *s, const struct table *t, const struct layout *l)
+{
+	*s = (struct looks){ .name = on_screen(l) ? calloc(t->count + 1, sizeof(char *)) : NULL };
+	while (s->name && s->count < t->count) {
+		s->name[s->count] = name_shown(l, t->row[s->count].function);
+		if (!s->name[s->count])
+			break;
+		s->count++;
+	}
+	if (s->count)
+		qsort(s->name, s->count, sizeof(*s->name), by_text);
+}
+
+static void looks_release(struct looks *s)
+{
+	for (size_t i = 0; i < s->count; i++)
+		free(s->name[i]);
+	free(s->name);
+}
+
+/* Whether another function's name looks as that of NAME does. */
+static bool looks_like_another(const struct looks *s, const struct layout *l, const char *name)
+{
+	char *text = name_shown(l, name), **found;
+	size_t i;
+	bool same;
+
+	found = text && s->count ? bsearch(&text, s->name, s->count, sizeof(*s->name), by_text)
+				 : NULL;
+	i = found ? (size_t)(found - s->name) : 0;
+	same = found && ((i && !strcmp(s->name[i - 1], text)) ||
+			 (i + 1 < s->count && !strcmp(s->name[i + 1], text)));
+	free(text);
+	return same;
+}
+
+/*
+ * The name is the last column: on a terminal it gets what is left. If it looked like another one
+ * then, as instances of one template do, it stands below, where there is more room.
+ */
+static void table_name(FILE *out, const struct looks *s, const struct layout *l, size_t used,
+		       const char *name)
+{
+	if (!on_screen(l)) {
+		putc(' ', out);
 		escape_put(out, name);
+	} else if (looks_like_another(s, l, name)) {
+		putc('\n', out);
+		layout_blanks(out, TABLE_BELOW);
+		function_put_arguments(l, out, name, name_width(l, TABLE_BELOW));
+	} else {
+		putc(' ', out);
+		function_put(l, out, name, name_width(l, used));
+	}
 	putc('\n', out);
 }
 
 static void table_line(FILE *out, const struct table *t, const struct table_row *r, int64_t sum,
-		       bool bytes, const struct layout *l)
+		       bool bytes, const struct looks *s, const struct layout *l)
 {
 	char flat[32], flat_part[16], sum_part[16], cum[32], cum_part[16], numbers[160];
-	int used = snprintf(numbers, sizeof(numbers), "%8s %6s %6s %8s %6s ",
+	int used = snprintf(numbers, sizeof(numbers), "%8s %6s %6s %8s %6s",
 			    amount(flat, sizeof(flat), t, r->flat, bytes, l),
 			    percent(flat_part, sizeof(flat_part), r->flat, t->total),
 			    percent(sum_part, sizeof(sum_part), sum, t->total),
@@ -981,15 +1074,17 @@ static void table_line(FILE *out, const struct table *t, const struct table_row 
 			    percent(cum_part, sizeof(cum_part), r->cum, t->total));
 
 	escape_printf(out, "%s", numbers);
-	table_name(out, l, (size_t)used, r->function);
+	table_name(out, s, l, (size_t)used + 1, r->function);
 }
 
 void print_table(FILE *out, const struct table *t, bool bytes, const struct layout *l)
 {
 	const char *unit = bytes ? " B" : on_screen(l) ? "" : " MB";
+	struct looks looks;
 	char total[32];
 	int64_t sum = 0;
 
+	looks_make(&looks, t, l);
 	escape_printf(out, "Total: %s%s\n", amount(total, sizeof(total), t, t->total, bytes, l),
 		      unit);
 	if (on_screen(l))
@@ -997,10 +1092,11 @@ void print_table(FILE *out, const struct table *t, bool bytes, const struct layo
 			      "CUM%", "FUNCTION");
 	for (size_t i = 0; i < t->count && !ferror(out); i++) {
 		sum += t->row[i].flat;
-		table_line(out, t, &t->row[i], sum, bytes, l);
+		table_line(out, t, &t->row[i], sum, bytes, &looks, l);
 	}
 	if (t->others.function)
-		table_line(out, t, &t->others, sum + t->others.flat, bytes, l);
+		table_line(out, t, &t->others, sum + t->others.flat, bytes, &looks, l);
+	looks_release(&looks);
 	if (!t->before)
 		return;
 	snprintf(total, sizeof(total), "unknown");

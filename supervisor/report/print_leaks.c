@@ -95,7 +95,7 @@ static void print_way(FILE *out, const struct leak_report *r)
 		      (int)r->pid, capture_way_name(r->way), r->pause_ns / 1000000,
 		      r->pause_ns / 100000 % 10);
 	escape_printf(out, "%s read in %s\n", size_text(&size, r->scanned),
-		      age_text(&time, r->scan_ms));
+		      time_text(&time, r->scan_ms));
 }
 
 void print_leaks(FILE *out, const struct leak_report *r, size_t rows, struct sites *sites,

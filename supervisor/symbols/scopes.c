@@ -542,6 +542,36 @@ static const char *plain_name(Dwarf_Die *die)
 	return dwarf_tag(die) == DW_TAG_namespace ? "(anonymous namespace)" : "(anonymous)";
 }
 
+/* Whether FUNCTION, of a class without a name, is what compilers make of a lambda's body. */
+static bool is_lambda(const char *function)
+{
+	static const char *const of[] = { "operator()", "_FUN", "__invoke" };
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
+		size_t len = strlen(of[i]);
+
+		if (!strncmp(function, of[i], len) && (!function[len] || function[len] == '<'))
+			return true;
+	}
+	return false;
+}
+
+/* gcc's `<lambda(int)>`, in names of templates, is in braces as the demangler's lambdas are. */
+static void brace_lambdas(char *name)
+{
+	while ((name = strstr(name, "<lambda("))) {
+		char *p = name + strlen("<lambda(");
+
+		for (int depth = 1; *p && depth; p++)
+			depth += *p == '(' ? 1 : *p == ')' ? -1 : 0;
+		if (*p == '>') {
+			*name = '{';
+			*p = '}';
+		}
+		name++;
+	}
+}
+
 /* Prepends "NAME::" or, at the end, "NAME" to what is in BUF from *START on. */
 static bool prepend(char *buf, size_t *start, const char *name)
 {
@@ -590,6 +620,9 @@ static const char *function_name(struct scopes *s, Dwarf_Die die, char *buf, siz
 			buf[ *start = QUALIFIED_MAX - 1] = 0;
 			return NULL;
 		}
+		if (i == 1 && dwarf_tag(&die) != DW_TAG_namespace && is_lambda(buf + *start) &&
+		    !dwarf_hasattr_integrate(&die, DW_AT_name))
+			plain = "{lambda}";
 		if (!prepend(buf, start, plain))
 			return NULL;
 		declaration(&die);
@@ -777,6 +810,8 @@ static void resolve_scope(struct scopes *s, struct unit *u, struct scope *scope)
 	if (!buf)
 		return;
 	linkage = function_name(s, scope->die, buf, &start);
+	if (!linkage)
+		brace_lambdas(buf + start);
 	if (linkage || buf[start])
 		scope->name = names_symbol(s->names, linkage ? linkage : buf + start);
 	if (!linkage && scope->name && is_cxx(&scope->die))

@@ -180,16 +180,14 @@ static bool arguments(struct shortening *s, const char *begin, const char *end, 
 	return true;
 }
 
-/* `{lambda(auto:1)#2}` is `{lambda#2}`. */
+/* `{lambda(auto:1)#2}` is `{lambda#2}`, `{lambda(int)}` is `{lambda}`. */
 static void braces(struct shortening *s, const char *begin, const char *end)
 {
-	const char *sign = end;
+	const char *behind = strncmp(begin, "{lambda(", 8) ? NULL : matching(begin, begin + 7, end);
 
-	while (sign > begin && *sign != '#')
-		sign--;
-	if (!strncmp(begin, "{lambda(", 8) && *sign == '#') {
+	if (behind && (*behind == '#' || *behind == '}')) {
 		add_text(s, "{lambda");
-		begin = sign;
+		begin = behind;
 	}
 	add(s, begin, (size_t)(end - begin));
 }

@@ -167,6 +167,11 @@ if want.search('switch'):
     bad += ['grow: nothing is live'] if not told['grow']['count'] else []
     mt.check('switched on: what was known stays exact', bad)
 
+    r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; sample 64K; report --by function; report --stacks -n 2', path, '1', '8'])
+    text = r.err.decode()
+    mt.check('switched on: a ~ before the whole only', [] if re.search(r'^total_size: ~\d+$', text, re.M) and len(re.findall(r' size:\d+ +count:\d+ ', text)) >= 4 and
+             re.search(r'^# 0: \d+ bytes\n +\d+ block', text, re.M) and not re.search(r':~| ~\d+ block', text) else [text])
+
     # At any moment, again and again; in the end nothing is live that was freed.
     script = '; '.join(['sample 1K', 'wait 30ms', 'sample 16K', 'wait 20ms', 'sample off', 'wait 10ms'] * 8)
     for threads in (1, 8):

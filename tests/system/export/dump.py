@@ -133,7 +133,7 @@ def command():
     expect(bad, 'first', one[0], books)
     expect(bad, 'second', two[0], books)
     expect(bad, 'third', three[0], after)
-    if f'{one[0]}: {books[0]} bytes in {books[1]} blocks from 1 stacks\n' not in r.err:
+    if f'{one[0]}: {books[0]} bytes in {books[1]} blocks from 1 stack\n' not in r.err:
         bad.append(r.err)
     if r.rc != 125 or f"mtrun: dump: cannot write '{d}/none/x" not in r.err or not r.err.endswith('.heap\': No such file or directory\n'):
         bad.append(f'status {r.rc}: {r.err}')

@@ -133,8 +133,9 @@ def frozen(m, s, report):
         bad.append('the report is another')
     if now['mode'] != 'off' or now['off_since_ms'] is None or again.get('off_since_ms') != now['off_since_ms'] or again['time_ms'] != now['off_since_ms']:
         bad.append(f'mode {now["mode"]}, off since {now["off_since_ms"]}, report {again.get("off_since_ms")} {again["time_ms"]}')
+    hint = r': nothing is recorded \(`record mem-fast` does\)' if now['state'] in ('running', 'stopped') else r'(?!:)'
     for command in ('report', 'text', 'tree', 'status', 'record', 'timeline --table', 'blocks -n 1'):
-        if len(re.findall(r'off since \d', m.ask(command))) != 1:
+        if len(re.findall(r'off since [\d.]+ m?s' + hint, m.ask(command))) != 1:
             bad.append(f'{command}: {m.ask(command)[-200:]}')
     return bad
 

@@ -25,7 +25,7 @@ VICTIM = mt.build('screens.cc')
 ENV = {**os.environ, 'HOME': d, 'PAGER': 'cat', 'LC_ALL': 'C.UTF-8'}
 COMMANDS = ['status', 'report', 'report --by function', 'report --by file', 'report --by module', 'report --by thread', 'report --by size', 'report --by stack -n 5', 'report --all',
             'report --usable', 'report --stacks -n 3 --match insert', 'report --stacks -n 1 --match hold', 'report --stacks --usable -n 2', 'diff zero', 'diff zero --by stack -n 3', 'diff zero --stacks -n 2', 'report --since zero', 'blocks', 'text', 'text --cum',
-            'text --bytes', 'tree', 'tree --invert', 'tree --bytes', 'map', 'map --frag', 'map --bytes', 'threads', 'processes', 'leaks --kinds all -n 3', 'list hold', 'snapshot one', 'snapshot', 'limit',
+            'text --bytes', 'tree', 'tree --invert', 'tree --bytes', 'map', 'map --frag', 'map --bytes', 'threads', 'processes', 'leaks --kinds all -n 3', 'list hold', 'snapshot one', 'snapshot', 'snapshot --bytes', 'dump x.', 'dump --bytes x.', 'limit',
             'limit 100M', 'limit', 'status', 'status --bytes', 'report --bytes', 'diff zero --bytes', 'blocks --bytes', 'set', 'interval', 'log', 'sample', 'record', 'every', 'on', 'listen', 'help',
             'timeline --plot', 'help sites', 'help all', 'bt', 'bt all', 'x main', 'who main']
 
@@ -85,12 +85,15 @@ for columns in 80, 120, 200:
     heads = re.findall(r'^([A-Z]+)  +\S.*\n((?:  .*\n)+)', got['help'], re.M)
     mt.check('help: five groups on one screen, with every command', [got['help']] if len(heads) != 5 or got['help'].count('\n') > 23 or
              set(' '.join(x for _, x in heads).split()) != {*names, '!', 'x'} else [])
+    mt.check('help: tables and paragraphs keep their lines', [x for x in re.findall(r'^\w+$', got['help sites'], re.M)] + ([] if re.search(r'^    .* mem-fast +mem$', got['help record'], re.M) else [got['help record']]))
     mt.check('threads have names', [got['report --by thread']] if not re.search(r'^\d+ +screens +206\.\d?', got['report --by thread'], re.M) else [])
     rows = re.findall(r'^(\S.*?)  +(\S+):25 +(\S+) +([\d.]+)% +(\d+)$', got['report'], re.M)
     mt.check('a table: function, where, size, share, count', [got['report']] if len(rows) != 1 or rows[0][2] != '97.7K' or rows[0][4] != '100' or not got['report'].splitlines()[1].startswith('FUNCTION ') or
              not 0 < float(rows[0][3]) < 100 else [])
     mt.check('what every C++ program has is named', [got['report']] if not re.search(r'^\[C\+\+ exception pool\] +\S+ +71\.0K +', got['report'], re.M) else [])
     mt.check('--bytes: exact', [got['report --bytes']] if not re.search(r':25 +100000 ', got['report --bytes']) else [])
+    amount = [re.search(r'^(?:one .*|x\..*): (\S+( bytes)?) in \d+ blocks', got[c], re.M)[1] for c in ('snapshot', 'snapshot --bytes', 'dump x.', 'dump --bytes x.')]
+    mt.check('snapshot and dump: in units, --bytes: exact', [amount] if [x for x in amount[::2] if not re.fullmatch(r'20\d\.\dK', x)] or [x for x in amount[1::2] if not re.fullmatch(r'2\d{5} bytes', x)] else [])
     mt.check('list: units that fit', [got['list hold']] if not re.match(r'Total: 20\d\.\dK\n', got['list hold']) or not re.search(r'^ +97\.7K +97\.7K +25: ', got['list hold'], re.M) else [])
     mt.check('text: units that fit', [got['text']] if not re.match(r'Total: 20\d\.\dK\n +FLAT .*\n +97\.7K ', got['text']) or '0.0' in re.sub(r'\S+%', '', got['text']) else [])
     mt.check('a long name has its beginning and its end', [got['report']] if not re.search(r'^a_company\S*…', got['report'], re.M) else [])
@@ -99,6 +102,15 @@ for columns in 80, 120, 200:
 
 got, n = on_terminal(COMMANDS, 80, LC_ALL='C')
 mt.check('LANG=C: ASCII only, no wider', [f'{c}: {line!r}' for c, text in got.items() for line in text.splitlines() if not line.isascii() or len(line) > 80] or ([] if n == len(COMMANDS) else [n]))
+
+# Instances of one template are told apart: those whose names would look alike stand below their numbers.
+with open('alike.cc', 'w') as f:
+    f.write('#include <cstdlib>\nnamespace some { template <class K, class V> struct longer_than_most { __attribute__((noinline)) void *operator()(K, V) { return malloc(100 * sizeof(V)); } }; }\n'
+            'int main() { return !some::longer_than_most<int, char>()(1, 2) + !some::longer_than_most<long, int>()(1, 2) + !some::longer_than_most<char, long>()(1, 2); }\n')
+if subprocess.run(['g++', '-g', '-O1', '-o', 'alike', 'alike.cc']).returncode == 0:
+    text = printed(80, ['-q', '-x', 'wait exit; text'], ['./alike'])
+    below = re.findall(r'^    (some::.*)\n', text, re.M)
+    mt.check('text: names that look alike stand below', [text] if len(below) != 3 or len(set(below)) != 3 or max(map(width, text.splitlines())) > 80 else [])
 
 # The same where there is no terminal, or not at the end.
 row = r'^\S*/screens\.cc +line:25 +size:100000 +count:100 +a_company_.*::hold\(unsigned long\)$'

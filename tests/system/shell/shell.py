@@ -48,6 +48,9 @@ run('a pipe', 'echo "b\na" | sort', err='a\nb\n')
 run('redirections, no blank', 'echo one >f1; echo two >>f1; echo b |cat; echo c\\>d >"i j"', err='b\n')
 mt.check('redirected files, no blank', [n for n, t in (('f1', 'one\ntwo\n'), ('i j', 'c>d\n')) if read(n) != t])
 run('a pipe that closes', 'report --by stack | head -1; echo on', [SITES, '100'], err=r'total_size: \d+\non\n')
+run('a pipe to what fails', 'echo a | exit 3; echo b | cat; status | grep nowhere; echo c | kill -9 $$', rc=125,
+    err="mtrun: 'exit 3': exit status 3\nb\nmtrun: 'grep nowhere': exit status 1\nmtrun: 'kill -9 \\$\\$': exit status 137\n")
+run('a pipe to what nobody reads', 'report --stacks | kill -PIPE $$; echo on', [SITES, '100'], err='on\n')
 run('a shell command', "! printf 'x;%s\\n' y; echo z", err='x;y\nz\n')
 run('a shell command that fails', '! exit 3', rc=125, err="mtrun: !: 'exit 3': exit status 3\n")
 run('messages in a file', 'echo hello; foo', [SH, '-c', 'echo err >&2; exit 3'], rc=125, opts=['--messages', 'm'], err='err\n')
@@ -100,7 +103,9 @@ run('gs spellings: words', "mem_profiler.set_enable_mem_profiler MemRecordType.M
 run('gs spellings: of a program that is there', 'start_mem_log_profiler()', err='Process complete, profiler contains record for [0-9]+ ms, start from [-0-9 :]+\n')
 run('gs spellings: log files', 'set_mem_profiler_log_number(20); get_mem_profiler_log_number(); log --json | jq -c .files', err='true\n20\n20\n')
 for what, words in {'set_enable_mem_profiler(MemRecordType.NO_SUCH)': "invalid value 'MemRecordType.NO_SUCH'", 'set_enable_mem_profiler(3)': "invalid value '3'",
-                    'set_enable_mem_profiler(44)': "invalid value '44'", 'set_enable_mem_profiler(0)': "invalid value '0'", 'get_mem_report(1)': 'takes no argument', 'get_mem_report_with_time()': 'argument is missing', 'get_mem_report(': "')' is missing", 'no_such_call()': 'unknown command'}.items():
+                    'set_enable_mem_profiler(44)': "invalid value '44'", 'set_enable_mem_profiler(0)': "invalid value '0'", 'get_mem_report(1)': 'takes no argument', 'get_mem_report_with_time()': 'argument is missing', 'get_mem_report(': "')' is missing", 'no_such_call()': 'unknown command',
+                    'get_mem_report_with_time(99999999)': "get_mem_report_with_time(): '99999999ms' is outside", 'set_mem_profiler_log_number(0)': "set_mem_profiler_log_number(): invalid value '0'",
+                    'start_mem_log_profiler 0': "start_mem_log_profiler(): invalid value '0'", 'mem_profiler.get_mem_reprt(5)': "(did you mean 'get_mem_report()'?)"}.items():
     run(f'mistake: {what}', f'wait exit; {what}\necho on', rc=125, err=f'mtrun: [^\n]*{re.escape(words)}[^\n]*\non\n')
 
 # ---- what one may have meant, other names, help where it is looked for
@@ -139,6 +144,14 @@ if shutil.which('g++') and subprocess.run(['g++', '-g', '-O1', '-fno-inline', '-
     r = run('C++ names', 'wait exit\n' + script, ['./names'], rc=125)
     mt.check('trace and x take C++ names', [r.text] if len(re.findall(r'^0x[0-9a-f]+ is in no block: ', r.text, re.M)) < 7 or
              len(re.findall(r'^0x[0-9a-f]{12}  ', r.text, re.M)) < 7 or "invalid value 'web::server::handle(char)'" not in r.text else [])
+
+# ---- one of each: no plurals but in the words that others parse
+with open(os.path.join(d, 'one.c'), 'w') as f:
+    f.write('#include <stdlib.h>\nvoid *volatile p;\nint main(void) { p = malloc(1); return 0; }\n')
+if subprocess.run(['gcc', '-g', '-O0', '-o', 'one', 'one.c'], cwd=d).returncode == 0:
+    r = run('one block of one byte', 'wait exit; snapshot a; snapshot; dump one; status; limit; report --stacks -n 1; blocks; ! "$MTRUN" -q -r one*.heap -x status', ['./one'], env=dict(os.environ, MTRUN=mt.MTRUN), opts=[], err='(.*\n)+')
+    fixed = re.sub(r'^# .*: 1 bytes$', '', r.text, flags=re.M)
+    mt.check('one of each: the words for one', re.findall(r'.*\b1 [a-z]+s\b.*', fixed) + [x for x in ('1 byte in 1 block from 1 stack\n', '1 event, ', '1 byte ever', 'live       1 byte in 1 block from 1 stack\n') if x not in fixed])
 
 # ---- abbreviations, help
 run('abbreviations', 'wai exit; statu | head -1; rep --j | wc -l', err=r'program .*\n\d+\n')

@@ -36,6 +36,10 @@ static void test_defaults(void)
 	is(SHORT_DEFAULTS, "a<b<c<d<e> > > >::f()", "a<b<c<...>>>::f()");
 	is(SHORT_DEFAULTS, "main::{lambda(auto:1)#2}::operator()() const",
 	   "main::{lambda#2}::operator()() const");
+	is(SHORT_DEFAULTS, "f(int)::{lambda(g()::{lambda(int)#1})#3}::operator()() const",
+	   "f(int)::{lambda#3}::operator()() const");
+	is(SHORT_DEFAULTS, "std::__invoke<main()::{lambda(int)} >",
+	   "std::__invoke<main()::{lambda}>");
 	is(SHORT_DEFAULTS, "name[abi:cxx11](int)", "name(int)");
 }
 

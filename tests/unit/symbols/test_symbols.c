@@ -178,7 +178,7 @@ static const char names_program[] =
 	"char *(*pointer)(int) = often;\n"
 	"char *use(int n) { Local l; return global(n) ? l.get(n) : n::in(n); }\n"
 	"char *more(int n) { return often(n); }\n"
-	"int main(int argc, char **) { return use(argc) == 0; }\n";
+	"int main(int argc, char **) { auto l = [argc] { return new char[argc]; }; return use(argc) == l(); }\n";
 
 static const char still_program[] =
 	"#include <unistd.h>\nint main(void) { for (;;) { if (write(1, \"x\", 1) < 0) return 1; pause(); } }\n";
@@ -785,6 +785,7 @@ static void test_names_without_linkage(void)
 	CHECK_STR(frame_at(s, m, "more", false).function, "more(int)");
 	CHECK_STR(frame_at(s, m, "often", true).function, "often(int)");
 	CHECK(has_inlined(s, m, "often(int)"));
+	CHECK(has_inlined(s, m, "main::{lambda}::operator()"));
 	CHECK_EQ(frame_at(s, m, "Local", false).skip, SKIP_NO);
 	module_free(m);
 	symbols_free(s);
