@@ -28,7 +28,7 @@
 #define NAMES_BLOCK 65536u
 #define NAMES_MOST  ((size_t)16 << 20) /* bytes; then a name is cut to */
 #define NAME_SHORT  255u
-#define KNOWN	    256u /* names that may be met again */
+#define KNOWN	    64u /* names that may be met again */
 
 struct map_names {
 	struct map_names *next;

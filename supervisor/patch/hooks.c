@@ -131,7 +131,7 @@ static const struct hook_rule rules[] = {
 	{ "sbrk", HOOK_SBRK, 0, MAPPING, false, NULL },
 	{ "syscall", HOOK_SYSCALL, 0, MAPPING, false, NULL },
 	{ "prctl", HOOK_PRCTL, 0, MAPPING, false, NULL },
-	{ "seccomp", HOOK_PRCTL, 0, MAPPING, false, NULL },
+	{ "seccomp", HOOK_PRCTL, 1, MAPPING, false, NULL },
 	{ "ptrace", HOOK_PTRACE, 0, MAPPING, false, NULL },
 	/* exported, and what atexit calls */
 	{ "__lsan_do_leak_check", HOOK_LEAK_CHECK, 0, SANITIZER, false, NULL },

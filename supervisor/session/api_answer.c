@@ -50,7 +50,7 @@ static size_t whole_characters(const char *text, size_t n)
 /* The program's text as far as it can be read: its pointer may be anything. */
 static void copy_text(const struct process *p, raddr_t at, char text[MARKS_LABEL])
 {
-	ssize_t got = at ? patient_read(p->pid, at, text, MARKS_LABEL - 1) : 0;
+	ssize_t got = at ? patient_read(p->via, at, text, MARKS_LABEL - 1) : 0;
 	size_t n = got > 0 ? (size_t)got : 0, end = 0;
 
 	while (end < n && text[end])

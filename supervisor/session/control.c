@@ -174,16 +174,23 @@ int session_halt(struct session *s, struct thread *t, int ms)
 	return err;
 }
 
-int session_unfilter(const struct session *s, pid_t tid, bool on)
+/* While it is attached to, also the children are followed that are not afterwards. */
+static unsigned child_flags(const struct session *s, const struct process *p)
 {
-	unsigned flags = s->options.follow ? TRACE_CHILDREN : 0;
+	return s->options.follow || p->attaching ? TRACE_CHILDREN : 0;
+}
+
+int session_unfilter(struct session *s, pid_t tid, bool on)
+{
+	const struct thread *t = thread_find(s, tid);
+	unsigned flags = t ? child_flags(s, t->process) : 0;
 
 	if (!session_is_filtered(tid))
 		return 0;
 	return tracer_flags(tid, on ? flags | TRACE_UNFILTERED : flags) < 0 ? -EPERM : 0;
 }
 
-void session_filter(const struct session *s, pid_t tid)
+void session_filter(struct session *s, pid_t tid)
 {
 	if (session_unfilter(s, tid, false) < 0)
 		message_verbose(1, "%d: its seccomp filters come back when mtrun leaves", tid);
@@ -422,7 +429,7 @@ int session_lend(struct session *s, struct process *p)
 /* Threads may start while we look: so it looks again until there is no new one. */
 int session_seize(struct session *s, struct process *p)
 {
-	unsigned flags = s->options.follow || p->attaching ? TRACE_CHILDREN : 0;
+	unsigned flags = child_flags(s, p);
 	bool more = true;
 	int n = 0, err = -ESRCH;
 	pid_t *tid;

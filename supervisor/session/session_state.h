@@ -164,9 +164,9 @@ int session_halt(struct session *s, struct thread *t, int ms);
  * ON: suspends the seccomp filters of TID, which is stopped and is to make system calls for us.
  * Else TID has them back. 0; -EPERM: we may not
  */
-int session_unfilter(const struct session *s, pid_t tid, bool on);
+int session_unfilter(struct session *s, pid_t tid, bool on);
 /* gives TID, which is stopped, its filters back */
-void session_filter(const struct session *s, pid_t tid);
+void session_filter(struct session *s, pid_t tid);
 /* session_filter() for T, which has done its work for us and is about to stop: waits for that */
 void session_refilter(struct session *s, struct thread *t);
 /*

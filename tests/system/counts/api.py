@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # timeout: 300
 """api - programs that ask by mtrun.h what they hold: the answer is their own sum, with every compiler, linker and way of stripping; 0 without mtrun."""
+import json
 import os
 import re
 import subprocess
@@ -108,6 +109,12 @@ if plain and want.search('killed'):
         if first != b'asking\n' or rest != b'alone\n':
             bad.append(f'{first!r} {rest!r}')
     mt.check('mtrun is killed: 0 from then on, nobody waits', bad)
+
+if plain and want.search('headless'):
+    r = supervised([plain, 'headless'], ['-x', 'wait exit; timeline --json > marks; report --base headless > snapshot'], cwd=mt.tmp())
+    with open(os.path.join(mt.tmp(), 'marks')) as f:
+        marks = [label for _, label in json.load(f)['marks']]
+    mt.check('marks and snapshots of a program whose first thread has ended', said(r) + ([] if marks == ['headless'] else [marks]))
 
 if plain and want.search('cost'):
     r = supervised([plain, 'cost'])
