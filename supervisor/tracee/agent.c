@@ -1051,7 +1051,7 @@ int agent_leave(struct process *p, pid_t tid)
 	raddr_t start = blob_symbol("unmap_stub"), len = blob_symbol("unmap_stub_end") - start;
 	uint64_t list[2 * LEAVE_MOST + 1];
 	uint8_t code[512 + sizeof(list)];
-	size_t n = leave_list(p, list), bytes = (2 * n + 1) * sizeof(*list);
+	size_t islands = p->plant.nislands, n = leave_list(p, list), bytes = (2 * n + 1) * sizeof(*list);
 	struct stub_run l;
 	struct code_cave cave;
 	int err;
@@ -1061,11 +1061,13 @@ int agent_leave(struct process *p, pid_t tid)
 	memcpy(code, blob_elf_start + start, len);
 	memcpy(code + len, list, bytes);
 	err = cave_use(p->via, code, len + bytes, &cave);
-	if (err)
+	if (!err)
+		err = stub_send(&l, p->via, tid, cave.code, cave.code, cave.end);
+	if (err) { /* nothing is unmapped yet */
+		p->plant.nislands = islands;
+		p->left = false;
 		return stub_none(tid, err);
-	err = stub_send(&l, p->via, tid, cave.code, cave.code, cave.end);
-	if (err)
-		return stub_none(tid, err);
+	}
 	err = stub_recall(&l);
 	if (err == -ETIMEDOUT)
 		err = stub_force(&l);
