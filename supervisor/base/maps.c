@@ -8,7 +8,8 @@
  * tells a mapping without its name in 0.8 us. So the text is read until it turns out long; from
  * there on, mappings are asked for, and names only of files that were not met lately. A name is
  * stored once for the mappings of a file that follow each other, and all names together take
- * 16 MB and 256 bytes a mapping at most.
+ * 16 MB and 256 bytes a mapping at most. A process that maps ahead of us keeps us for a million
+ * mappings.
  */
 #include "base/maps.h"
 
@@ -25,6 +26,7 @@
 #include "base/proc.h"
 #include "base/search.h"
 
+#define MAPS_MOST   (1u << 20)
 #define NAMES_BLOCK 65536u
 #define NAMES_MOST  ((size_t)16 << 20) /* bytes; then a name is cut to */
 #define NAME_SHORT  255u
@@ -108,6 +110,8 @@ static int add(struct reading *r, struct map *m, const char *name, size_t len)
 {
 	const struct known *k = known_of(r, m);
 
+	if (r->maps->count == MAPS_MOST)
+		return -EOVERFLOW;
 	m->path = k && !strncmp(k->path, name, len) && !k->path[len] ? k->path
 								     : store(r, name, len);
 	if (!m->path || array_room(&r->maps->map, r->maps->count, &r->room, sizeof(*m)))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * maps.h - a process' mappings, as in /proc/PID/maps. Errors are -errno.
+ * maps.h - a process' mappings, as in /proc/PID/maps. Errors are -errno; -EOVERFLOW: there are more
+ * than a million.
  */
 #ifndef MTRUN_MAPS_H
 #define MTRUN_MAPS_H
