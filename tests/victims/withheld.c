@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * withheld - withheld MODE: has pages that never come to whoever reads them, as nobody serves the userfaultfd that they wait for. MODE page: some that it does
- * not use; args: its arguments are on such a page; stack: a thread stands on a stack whose beginning is on such pages.
+ * not use; args: an argument is on such a page; stack: a thread stands on a stack whose beginning is on such pages.
  * Prints `ready ADDRESS` of the first page, and for each line of its standard input `turns N`: how often its main thread has allocated a block.
  */
 #define _GNU_SOURCE
@@ -86,6 +86,16 @@ static void *answer(void *arg)
 	return arg;
 }
 
+/* Again, with pages that hold nothing but an argument: before the first one is main's stack. */
+static void with_long_argument(char **argv)
+{
+	static char many[3 * PAGE];
+
+	memset(many, 'x', sizeof(many) - 1);
+	execl("/proc/self/exe", argv[0], argv[1], many, (char *)NULL);
+	wrong("exec");
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? strdup(argv[1]) : "page";
@@ -97,8 +107,10 @@ int main(int argc, char **argv)
 		wrong("mmap");
 	hold(at, PAGES);
 	if (!strcmp(mode, "args")) {
-		at = (char *)((uintptr_t)argv[0] & ~(PAGE - 1));
-		hold(at, ((uintptr_t)argv[argc - 1] + strlen(argv[argc - 1]) - (uintptr_t)at) / PAGE + 1);
+		if (argc == 2)
+			with_long_argument(argv);
+		at = (char *)(((uintptr_t)argv[2] + PAGE - 1) & ~(PAGE - 1));
+		hold(at, 1);
 	} else if (!strcmp(mode, "stack")) {
 		stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		pthread_attr_init(&attr);
