@@ -22,7 +22,7 @@ static bool own(void *ctx, uint32_t stack)
 static void api_begin(struct process *p)
 {
 	process_begin(p, 2, own);
-	p->pid = getpid();
+	p->pid = p->via = getpid();
 	p->image_bytes = 40960;
 }
 
@@ -124,7 +124,7 @@ static const char *kept(const void *text)
 				     .arg = { API_MARK, (uintptr_t)text } };
 	struct api api = { 0 };
 
-	p.pid = getpid();
+	p.pid = p.via = getpid();
 	CHECK(api_answer(&p, &q, &api));
 	CHECK_EQ(mail.answer, 0);
 	return marks_at(&p.marks, marks_count(&p.marks) - 1)->label;
