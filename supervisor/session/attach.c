@@ -104,6 +104,8 @@ pid_t session_borrow(struct session *s, struct process *p)
 			thread_resume(thread_find(s, tid));
 			return err;
 		}
+		/* it has ended, or has another number by exec: a stop tells, without which it stays */
+		session_serve_stops(s);
 	}
 	return p->state == PROCESS_RUNNING ? -ETIMEDOUT : -ESRCH;
 }

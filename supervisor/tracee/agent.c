@@ -1051,7 +1051,8 @@ int agent_leave(struct process *p, pid_t tid)
 	raddr_t start = blob_symbol("unmap_stub"), len = blob_symbol("unmap_stub_end") - start;
 	uint64_t list[2 * LEAVE_MOST + 1];
 	uint8_t code[512 + sizeof(list)];
-	size_t islands = p->plant.nislands, n = leave_list(p, list), bytes = (2 * n + 1) * sizeof(*list);
+	size_t islands = p->plant.nislands, n = leave_list(p, list),
+	       bytes = (2 * n + 1) * sizeof(*list);
 	struct stub_run l;
 	struct code_cave cave;
 	int err;

@@ -27,6 +27,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/proc.h"
 
 static long options(unsigned flags)
 {
@@ -238,8 +239,15 @@ int tracer_next(struct event *event)
  * first yield the processor for a while, and only then sleep.
  */
 #define LOOKS	    64
+#define ZOMBIE	    50 /* naps between two looks whether it has ended */
 #define NAP_NS	    20000
 #define NAP_MOST_NS 200000
+
+/*
+ * A first thread that has ended tells nothing until the others have, who may wait for us in their
+ * last stops.
+ */
+static bool is_zombie(pid_t tid) { return proc_state(tid, "stat") == 'Z'; }
 
 int tracer_wait(pid_t tid, struct event *event, int ms)
 {
@@ -247,6 +255,7 @@ int tracer_wait(pid_t tid, struct event *event, int ms)
 	struct timespec nap = { .tv_nsec = NAP_NS };
 	struct event *e = drawn_find(tid);
 	int status, looks = 0;
+	bool ended = false;
 	pid_t got;
 
 	if (e) {
@@ -267,12 +276,16 @@ int tracer_wait(pid_t tid, struct event *event, int ms)
 				drawn.event[drawn.count++] = *event;
 			return 1;
 		}
+		if (ended)
+			return -ESRCH;
 		if (clock_ms() >= end)
 			return 0;
 		if (looks++ < LOOKS) {
 			sched_yield();
 			continue;
 		}
+		if ((looks - LOOKS) % ZOMBIE == 0)
+			ended = is_zombie(tid);
 		nanosleep(&nap, NULL);
 		nap.tv_nsec += nap.tv_nsec < NAP_MOST_NS ? nap.tv_nsec / 16 : 0;
 	}

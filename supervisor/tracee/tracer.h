@@ -49,8 +49,9 @@ int tracer_flags(pid_t tid, unsigned flags) MUST_USE;
  */
 int tracer_next(struct event *event) MUST_USE;
 /*
- * Waits for an event of TID, at most MS milliseconds: 1, or 0 on time-out, or -errno. EVENT_GONE is
- * told by tracer_next() once more, as the session's records depend on it.
+ * Waits for an event of TID, at most MS milliseconds: 1, or 0 on time-out, or -errno (-ESRCH: it
+ * is a first thread that has ended before the others). EVENT_GONE is told by tracer_next() once
+ * more, as the session's records depend on it.
  */
 int tracer_wait(pid_t tid, struct event *event, int ms) MUST_USE;
 
