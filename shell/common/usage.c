@@ -76,13 +76,13 @@ static int each_mapping(void *ctx, const struct ledger_block *b)
 	return 0;
 }
 
-static bool ours(const struct process *p, const struct map *v)
+static bool ours(const struct rss_look *l, const struct map *v)
 {
-	if (p->agent && v->start >= p->agent && v->end <= p->agent + AGENT_SPAN &&
-	    (v->inode || v->start < p->agent + AGENT_BEACON))
+	if (l->agent && v->start >= l->agent && v->end <= l->agent + AGENT_SPAN &&
+	    (v->inode || v->start < l->agent + AGENT_BEACON))
 		return true;
-	for (size_t i = 0; i < p->plant.nislands; i++)
-		if (v->start >= p->plant.island[i].start && v->start < p->plant.island[i].end)
+	for (size_t i = 0; i < l->islands; i++)
+		if (v->start >= l->island[i].start && v->start < l->island[i].end)
 			return true;
 	return false;
 }
@@ -185,32 +185,31 @@ void rss_look_begin(struct rss_look *l, const struct process *p)
 							   p->plant.island[l->islands].end };
 }
 
-static void add_file(void *ctx, raddr_t start, raddr_t end, unsigned kind)
-{
-	if (kind & RESIDENCE_FILE)
-		*(uint64_t *)ctx += end - start;
-}
-
-/*
- * Behind the agent's own memory there are files of mtrun's, each with room to grow, which a mapping
- * of the program's may be in.
- */
-int64_t rss_look_end(struct rss_look *l)
+/* L's RSS without what is ours among MAPS; L's memory is released. */
+static int64_t rss_without_ours(struct rss_look *l, const struct maps *maps)
 {
 	struct residence r;
 	uint64_t own = 0;
 
 	residence_begin(&r, l->via, RESIDENT_US);
-	if (l->agent) {
-		own = residence_of(&r, l->agent, l->agent + AGENT_BEACON, false);
-		residence_each(&r, l->agent + AGENT_BEACON, l->agent + AGENT_SPAN, RESIDENCE_FILE,
-			       add_file, &own);
-	}
-	for (size_t i = 0; i < l->islands; i++)
-		own += residence_of(&r, l->island[i].start, l->island[i].end, false);
+	for (size_t i = 0; i < maps->count; i++)
+		if (ours(l, &maps->map[i]))
+			own += residence_of(&r, maps->map[i].start, maps->map[i].end, false);
 	residence_end(&r);
 	free(l->island);
 	return l->rss < 0 ? -1 : less(l->rss, own);
+}
+
+int64_t rss_look_end(struct rss_look *l)
+{
+	struct maps maps;
+	int64_t rss;
+
+	if (l->rss < 0 || maps_read_within(&maps, l->via, MAPPED_US))
+		maps = (struct maps){ 0 };
+	rss = rss_without_ours(l, &maps);
+	maps_release(&maps);
+	return rss;
 }
 
 int64_t usage_rss(const struct process *p)
@@ -246,12 +245,13 @@ static void explain_blocks(struct session *session, struct look *s, const struct
 	}
 }
 
-static void reckon(struct usage *u, const struct look *s, const struct process *p, uint64_t known)
+static void reckon(struct usage *u, const struct look *s, const struct process *p,
+		   const struct rss_look *rss, uint64_t known)
 {
 	for (size_t i = 0; i < s->maps.count; i++) {
 		const struct map *v = &s->maps.map[i];
 
-		if (ours(p, v) || !is_accessible(v))
+		if (ours(rss, v) || !is_accessible(v))
 			continue;
 		u->mapped += v->end - v->start;
 		u->unaccounted += v->end - v->start - explained_bytes(s, p, i);
@@ -270,20 +270,20 @@ static void look(struct session *session, struct usage *u, struct look *s, const
 	pid_t via = p->via;
 	struct rss_look rss;
 
+	rss_look_begin(&rss, p);
 	s->at = s->maps.count;
 	s->explained = calloc(s->maps.count + 1, 1);
 	if (s->explained) {
 		explain_blocks(session, s, p);
 		ledger_each_mapping(p->ledger, each_mapping, s);
 		threads(s, p);
-		reckon(u, s, p, known);
+		reckon(u, s, p, &rss, known);
 		u->mapped_known = true;
 		u->mappings = s->maps.count;
 	}
-	rss_look_begin(&rss, p);
 	asking_unlock(session);
 	u->resident_known = s->explained && resident(&s->own, via, true, &u->mmap_resident);
-	u->rss = rss_look_end(&rss);
+	u->rss = rss_without_ours(&rss, &s->maps);
 	asking_lock(session);
 }
 

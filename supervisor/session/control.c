@@ -177,13 +177,13 @@ int session_halt(struct session *s, struct thread *t, int ms)
 /* While it is attached to, also the children are followed that are not afterwards. */
 static unsigned child_flags(const struct session *s, const struct process *p)
 {
-	return s->options.follow || p->attaching ? TRACE_CHILDREN : 0;
+	return s->options.follow || (p && p->attaching) ? TRACE_CHILDREN : 0;
 }
 
 int session_unfilter(struct session *s, pid_t tid, bool on)
 {
 	const struct thread *t = thread_find(s, tid);
-	unsigned flags = t ? child_flags(s, t->process) : 0;
+	unsigned flags = child_flags(s, t ? t->process : NULL);
 
 	if (!session_is_filtered(tid))
 		return 0;
