@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <linux/time_types.h>
+
+#include "patience.h"
+
 /*
  * agent.c - makes the agent's parts, and enlarges them.
  *
@@ -15,9 +19,6 @@
  * grows: a thread then has no slot, or goes on with the small ring in its slot; a stack loses its
  * innermost frames.
  */
-#include <linux/time_types.h>
-
-#include "patience.h"
 
 enum {
 	K_PROT_READ = 1,

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "hook.h"
+#include "ring.h"
+
 /*
  * api.c - what the program's own code asks through mtrun.h is passed on to the supervisor.
  *
@@ -6,8 +9,6 @@
  * signal handler that interrupted a hook. A text is passed as an address: the supervisor copies it,
  * and a bad pointer does no harm.
  */
-#include "hook.h"
-#include "ring.h"
 
 uint64_t hook_api(uint64_t text, uint64_t b, uint64_t c, const struct wire_hook *h,
 		  const struct entry *e)

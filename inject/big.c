@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "blob.h"
+
 /*
  * big.c - a thread's memory is sized by what it does.
  *
@@ -42,7 +44,6 @@
  * A walk need not look at any of this: wire_thread.flush is 0, which wire_process.flush never is,
  * until a walk has been remembered in the big one.
  */
-#include "blob.h"
 
 /* Of those that are mapped one that is OWNER's or free, which it takes. From 1; 0: none. */
 static uint32_t big_mapped(uint32_t owner)

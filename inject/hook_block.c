@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "counting.h"
+#include "hint.h"
+#include "large.h"
+#include "sample.h"
+
 /*
  * hook_block.c - what happens around each function that gives, resizes or takes blocks.
  *
@@ -13,10 +18,6 @@
  * Errors. Each event says which kind of function was called (enum wire_family), and a release that
  * looks wrong says its stack (hint.h). Whether it is wrong the supervisor decides.
  */
-#include "counting.h"
-#include "hint.h"
-#include "large.h"
-#include "sample.h"
 
 /* Something is to be done that most programs never ask for. */
 static inline bool unusual(void) { return unlikely(load(&PROC->either) | load(&PROC->sample)); }

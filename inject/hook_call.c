@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "hook_map.h"
+#include "patience.h"
+
 /*
  * hook_call.c - what happens around calls that concern mtrun itself (seccomp, ptrace, a leak check,
  * ld.so's _dl_debug_state), around syscall(), and in place of the program's own `syscall`
  * instructions.
  */
-#include "hook_map.h"
-#include "patience.h"
 
 enum { K_PR_SET_SECCOMP = 22 };
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "hook_map.h"
+
 /*
  * hook_map.c - what happens around each function that maps, unmaps, moves or protects memory, or
  * moves the break.
  */
-#include "hook_map.h"
 
 static void emit_map(struct scope s, enum wire_kind kind, uint64_t address, uint64_t length,
 		     uint32_t flags, uint32_t stack)

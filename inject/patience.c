@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "patience.h"
+
+#include <linux/time_types.h>
+
 /*
  * patience.c - how long a hook waits for mtrun: a wait has an end, also if mtrun is stopped, or
  * hangs.
@@ -15,9 +19,6 @@
  * instructions are counted; mtrun has measured how many take a millisecond. (Strict seccomp forbids
  * rdtsc.)
  */
-#include "patience.h"
-
-#include <linux/time_types.h>
 
 #define STILL_US  5000000u
 #define ALL_US	  60000000u

@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "ring.h"
+
+#include "patience.h"
+
+#include <linux/futex.h>
+#include <linux/time_types.h>
+
 /*
  * ring.c - finds a thread's slot by its thread pointer, and waits for room in its ring.
  *
@@ -15,12 +22,6 @@
  * spins. In both cases it looks whether mtrun is alive: if not, the hooks are switched off for
  * good. A reader that does not move is not waited for for ever (patience.c): the event is lost.
  */
-#include "ring.h"
-
-#include "patience.h"
-
-#include <linux/futex.h>
-#include <linux/time_types.h>
 
 bool mtrun_alive(void)
 {

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <linux/futex.h>
+#include <linux/time_types.h>
+
+#include "patience.h"
+
 /*
  * service.c - a thread of the target works for the supervisor: it makes the system calls that a
  * mailbox asks for.
@@ -10,10 +15,6 @@
  * ptrace needs to send it here, and mtrun's death never leaves it in a wrong state. (After seccomp
  * signals cannot be blocked, and a hook waits by ask_silently().)
  */
-#include <linux/futex.h>
-#include <linux/time_types.h>
-
-#include "patience.h"
 
 uint64_t signals_block(void)
 {

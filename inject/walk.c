@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "blob.h"
+#include "ring.h"
+
 /*
  * walk.c - the call stack at a hook, as the id of a node in the image's tree of stacks.
  *
@@ -34,8 +37,6 @@
  * starts again with all six callee-saved registers tracked, and nothing is remembered of it. Nor is
  * anything of the walks of a thread that has no room for that (big.c).
  */
-#include "blob.h"
-#include "ring.h"
 
 enum { RBP_SAME = 1, RBP_USED = 2 };
 enum { NEEDS_RBP = 1, NEEDS_RSP = 2 }; /* wire_frame.needs */

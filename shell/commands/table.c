@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "shell/common/command.h"
+
 /*
  * table.c - the commands, in the order of `help`. A new one is declared and listed here.
  */
-#include "shell/common/command.h"
 
 extern const struct command cmd_status, cmd_report, cmd_text, cmd_tree, cmd_blocks, cmd_x, cmd_wait,
 	cmd_stop, cmd_cont, cmd_bt, cmd_threads, cmd_processes, cmd_process, cmd_timeline,

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * arguments.c - long options may be shortened to what is unique, and take their value after `=` or
- * as the next word; letters may be run together.
- */
 #include "shell/common/arguments.h"
 
 #include <ctype.h>
@@ -12,6 +8,11 @@
 #include "shell/common/command.h"
 
 #include "shell/common/shell.h"
+
+/*
+ * arguments.c - long options may be shortened to what is unique, and take their value after `=` or
+ * as the next word; letters may be run together.
+ */
 
 void arguments_init(struct arguments *a, const struct shell *shell, struct call *call,
 		    const struct argument *table)

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * asked_snapshots.c - the program can ask for a snapshot by mtrun_snapshot(), as the user does by
- * `snapshot`.
- */
 #include "shell/common/asked_snapshots.h"
 
 #include <errno.h>
@@ -10,6 +6,11 @@
 #include "base/message.h"
 #include "process/profile_make.h"
 #include "shell/common/shell.h"
+
+/*
+ * asked_snapshots.c - the program can ask for a snapshot by mtrun_snapshot(), as the user does by
+ * `snapshot`.
+ */
 
 int snapshot_take(struct shell *shell, struct process *p, const char *name)
 {

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * command.c - commands are found by name or unique abbreviation, and say their errors in one way.
- */
 #include "shell/common/command.h"
 
 #include <errno.h>
@@ -11,6 +8,10 @@
 #include "base/message.h"
 #include "base/nearest.h"
 #include "shell/common/shell.h"
+
+/*
+ * command.c - commands are found by name or unique abbreviation, and say their errors in one way.
+ */
 
 /* Other names, as people are used to them; in full only. */
 static const char *const other_names[][2] = { { "exit", "quit" }, { "?", "help" } };

@@ -1,12 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * fold.c - lines are gathered up to their end, then printed in as many rows as they need.
- *
- * What is continued stands below what it continues: behind the label of a line such as `memory
- * heap 4096 ...` or `  --by KEY   site, stack`, otherwise as far in as its beginning. A word wider
- * than a row goes on in the next one behind a `|`; without one it is shortened in the middle. The
- * text has been escaped by whoever printed it.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "shell/common/fold.h"
 
 #include <errno.h>
@@ -17,6 +9,15 @@
 #include "base/layout.h"
 #include "base/utf8.h"
 #include "shell/common/command.h"
+
+/*
+ * fold.c - lines are gathered up to their end, then printed in as many rows as they need.
+ *
+ * What is continued stands below what it continues: behind the label of a line such as `memory
+ * heap 4096 ...` or `  --by KEY   site, stack`, otherwise as far in as its beginning. A word wider
+ * than a row goes on in the next one behind a `|`; without one it is shortened in the middle. The
+ * text has been escaped by whoever printed it.
+ */
 
 #define LABELS 40 /* per cent of the row: labels end there at the latest */
 

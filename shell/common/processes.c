@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * processes.c - one object for each process, those that ended included.
- */
 #include "shell/common/processes.h"
 
 #include "base/units.h"
 #include "session/ended.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
+
+/*
+ * processes.c - one object for each process, those that ended included.
+ */
 
 static void row_json(struct json *j, const struct ended *e)
 {

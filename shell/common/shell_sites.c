@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * shell_sites.c - the stacks of each process that was asked about, with their symbols, are kept
- * from one answer to the next.
- */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +6,11 @@
 #include "session/asking.h"
 #include "shell/common/command.h"
 #include "shell/common/shell.h"
+
+/*
+ * shell_sites.c - the stacks of each process that was asked about, with their symbols, are kept
+ * from one answer to the next.
+ */
 
 struct process_sites {
 	struct process_sites *next;

@@ -1,13 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * pager.c - a list is held until it is longer than the screen. Then the pager is started and gets
- * what there is and what comes; a shorter one is printed as ever, without one.
- *
- * Whether the pager runs is not known until it has ended: /bin/sh says so by its status. So what it
- * was given is held on, until it is more than its pipe takes: then somebody has read. While it has
- * the screen, what the program prints and what is said is kept (SCREEN_LENT). Ctrl-C reaches it by
- * itself; of us it ends no more than the list. When it goes early, as by `q`, the list ends, too.
- */
 #include "shell/prompt/pager.h"
 
 #include <fcntl.h>
@@ -26,6 +17,16 @@
 #include "shell/common/shell.h"
 #include "shell/prompt/screen.h"
 #include "tracee/terminal.h"
+
+/*
+ * pager.c - a list is held until it is longer than the screen. Then the pager is started and gets
+ * what there is and what comes; a shorter one is printed as ever, without one.
+ *
+ * Whether the pager runs is not known until it has ended: /bin/sh says so by its status. So what it
+ * was given is held on, until it is more than its pipe takes: then somebody has read. While it has
+ * the screen, what the program prints and what is said is kept (SCREEN_LENT). Ctrl-C reaches it by
+ * itself; of us it ends no more than the list. When it goes early, as by `q`, the list ends, too.
+ */
 
 /*
  * What is no more than a name and options takes the shell's place; else the shell outlives a Ctrl-C

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * shell_run.c - from a text or a script to commands that run: each with its output, which may be a
- * file or another program.
- */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,6 +16,11 @@
 #include "shell/prompt/alias.h"
 #include "shell/prompt/grammar.h"
 #include "shell/prompt/pager.h"
+
+/*
+ * shell_run.c - from a text or a script to commands that run: each with its output, which may be a
+ * file or another program.
+ */
 
 static bool takes_rest(const char *name)
 {

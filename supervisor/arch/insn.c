@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "arch/insn.h"
+
+#include <string.h>
+
 /*
  * insn.c - the x86-64 instruction format: prefixes, opcode map, ModRM, SIB, displacement,
  * immediate.
@@ -7,9 +11,6 @@
  * Everything else is in the few lines of decode(). Opcodes that 64-bit mode does not have are
  * refused, privileged ones are not.
  */
-#include "arch/insn.h"
-
-#include <string.h>
 
 /* What follows an opcode. */
 enum {

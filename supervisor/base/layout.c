@@ -1,12 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * layout.c - texts in the columns that a window has.
- *
- * A text is a run of units: a character that is shown as it is, or one escape. A unit is never
- * divided, so what is left of a shortened text is as safe to print as the whole. It is measured
- * first, then printed: the units that end within the first half, the ellipsis, and those that begin
- * within the last half.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "base/layout.h"
 
 #include <inttypes.h>
@@ -17,6 +9,15 @@
 #include "base/search.h"
 #include "base/units.h"
 #include "base/utf8.h"
+
+/*
+ * layout.c - texts in the columns that a window has.
+ *
+ * A text is a run of units: a character that is shown as it is, or one escape. A unit is never
+ * divided, so what is left of a shortened text is as safe to print as the whole. It is measured
+ * first, then printed: the units that end within the first half, the ellipsis, and those that begin
+ * within the last half.
+ */
 
 bool layout_unicode(void)
 {

@@ -1,16 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * maps.c - a process' mappings.
- *
- * A process may have 65530 of them (vm.max_map_count), of files with names of any length, and
- * change all of that while they are read. To read /proc/PID/maps makes the kernel write every name
- * out, a byte at a time: 0.4 us for a short line, 14 us for one of 4 kB. PROCMAP_QUERY (Linux 6.11)
- * tells a mapping without its name in 0.8 us. So the text is read until it turns out long; from
- * there on, mappings are asked for, and names only of files that were not met lately. A name is
- * stored once for the mappings of a file that follow each other, and all names together take
- * 16 MB and 256 bytes a mapping at most. A process that maps ahead of us keeps us for a million
- * mappings.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "base/maps.h"
 
 #include <errno.h>
@@ -25,6 +13,19 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/search.h"
+
+/*
+ * maps.c - a process' mappings.
+ *
+ * A process may have 65530 of them (vm.max_map_count), of files with names of any length, and
+ * change all of that while they are read. To read /proc/PID/maps makes the kernel write every name
+ * out, a byte at a time: 0.4 us for a short line, 14 us for one of 4 kB. PROCMAP_QUERY (Linux 6.11)
+ * tells a mapping without its name in 0.8 us. So the text is read until it turns out long; from
+ * there on, mappings are asked for, and names only of files that were not met lately. A name is
+ * stored once for the mappings of a file that follow each other, and all names together take
+ * 16 MB and 256 bytes a mapping at most. A process that maps ahead of us keeps us for a million
+ * mappings.
+ */
 
 #define MAPS_MOST   (1u << 20)
 #define NAMES_BLOCK 65536u

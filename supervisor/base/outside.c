@@ -1,25 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * outside.c - opening files that somebody else has named.
- *
- * mtrun may be root while the process is not, and the process has written what is read here: a line
- * table may name /etc/shadow, a debuglink a FIFO, a dwo name a device whose opening alone does
- * something. Therefore, in this order:
- *
- *  - The root directory is the process' (/proc/PID/root), and no link leads out of it. The maps
- *    name files as they are in there, too.
- *  - The look-up and the opening are done by a thread that lives for this one call and has the
- *    process' fsuid, fsgid and groups, and of the capabilities that override permissions only what
- *    the process itself has. Credentials are the thread's: nothing has to be restored, and nothing
- *    else runs with them. Where our rights are the same, which is the usual case, there is no such
- *    thread.
- *  - The file is first opened with O_PATH, which touches nothing. When it is found to be a regular
- *    file of an ordinary file system, and not too large, it is opened by that descriptor, so that
- *    what was checked is what is opened. O_NONBLOCK: a lease does not hold us up.
- *
- * A process that is gone leaves its last rights. If its root directory was not ours, its names mean
- * nothing any more.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "base/outside.h"
 
 #include <errno.h>
@@ -42,6 +21,28 @@
 #include <unistd.h>
 
 #include "base/proc.h"
+
+/*
+ * outside.c - opening files that somebody else has named.
+ *
+ * mtrun may be root while the process is not, and the process has written what is read here: a line
+ * table may name /etc/shadow, a debuglink a FIFO, a dwo name a device whose opening alone does
+ * something. Therefore, in this order:
+ *
+ *  - The root directory is the process' (/proc/PID/root), and no link leads out of it. The maps
+ *    name files as they are in there, too.
+ *  - The look-up and the opening are done by a thread that lives for this one call and has the
+ *    process' fsuid, fsgid and groups, and of the capabilities that override permissions only what
+ *    the process itself has. Credentials are the thread's: nothing has to be restored, and nothing
+ *    else runs with them. Where our rights are the same, which is the usual case, there is no such
+ *    thread.
+ *  - The file is first opened with O_PATH, which touches nothing. When it is found to be a regular
+ *    file of an ordinary file system, and not too large, it is opened by that descriptor, so that
+ *    what was checked is what is opened. O_NONBLOCK: a lease does not hold us up.
+ *
+ * A process that is gone leaves its last rights. If its root directory was not ours, its names mean
+ * nothing any more.
+ */
 
 #define FILE_FLAGS (O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
 /* those that make permissions of files no matter */

@@ -1,13 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * patient.c - a thread that reads for another one, and can be given up.
- *
- * The two share a struct reader. The asker fills in what is asked for, sets ASKED and waits for
- * DONE. When it has waited for too long it sets GIVEN_UP and forgets the reader: the next question
- * makes a new one. A reader that finds itself given up when its bytes have come frees the struct
- * and ends. Until then it is in the list of those that are stuck, by which a process that has
- * enough of them is not asked any more: each question would cost a second, and a thread.
- */
 #include "base/patient.h"
 
 #include <errno.h>
@@ -20,6 +11,16 @@
 
 #include "base/message.h"
 #include "base/proc.h"
+
+/*
+ * patient.c - a thread that reads for another one, and can be given up.
+ *
+ * The two share a struct reader. The asker fills in what is asked for, sets ASKED and waits for
+ * DONE. When it has waited for too long it sets GIVEN_UP and forgets the reader: the next question
+ * makes a new one. A reader that finds itself given up when its bytes have come frees the struct
+ * and ends. Until then it is in the list of those that are stuck, by which a process that has
+ * enough of them is not asked any more: each question would cost a second, and a thread.
+ */
 
 #define BYTES	    ((size_t)64 << 10) /* of one question, at most */
 #define STUCK_MOST  2u		       /* of one process */

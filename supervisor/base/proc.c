@@ -1,13 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * proc.c - /proc and the memory of another process.
- *
- * One descriptor of procfs' root is opened at the first use and kept. It is /proc, if that is a
- * procfs of our own pid namespace; else a detached mount of our own, which exists nowhere in the
- * file system and goes when we do. Memory is read by process_vm_readv, which needs no descriptor,
- * and written through /proc/PID/mem, which alone writes to pages that the process itself may not
- * write.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "base/proc.h"
 
 #include <dirent.h>
@@ -25,6 +16,16 @@
 
 #include "base/array.h"
 #include "base/search.h"
+
+/*
+ * proc.c - /proc and the memory of another process.
+ *
+ * One descriptor of procfs' root is opened at the first use and kept. It is /proc, if that is a
+ * procfs of our own pid namespace; else a detached mount of our own, which exists nowhere in the
+ * file system and goes when we do. Memory is read by process_vm_readv, which needs no descriptor,
+ * and written through /proc/PID/mem, which alone writes to pages that the process itself may not
+ * write.
+ */
 
 /* ---- procfs -------------------------------------------------------------- */
 

@@ -1,12 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * residence.c - pages in memory, without what is slow.
- *
- * A process may map 64 TB that it never touches, and /proc/PID/pagemap has eight bytes for each
- * page, there or not. PAGEMAP_SCAN (Linux 6.7) passes over page tables that do not exist: its cost
- * is that of what is in memory. On older kernels the file is read, up to the deadline. A process
- * that maps ahead of us cannot keep us for longer than that.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "base/residence.h"
 
 #include <errno.h>
@@ -19,6 +11,15 @@
 #include "base/clock.h"
 #include "base/pagemap.h"
 #include "base/proc.h"
+
+/*
+ * residence.c - pages in memory, without what is slow.
+ *
+ * A process may map 64 TB that it never touches, and /proc/PID/pagemap has eight bytes for each
+ * page, there or not. PAGEMAP_SCAN (Linux 6.7) passes over page tables that do not exist: its cost
+ * is that of what is in memory. On older kernels the file is read, up to the deadline. A process
+ * that maps ahead of us cannot keep us for longer than that.
+ */
 
 #define PAGE 4096u
 

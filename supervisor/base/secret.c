@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* secret.c - from the 16 random bytes that the kernel gives each program (AT_RANDOM). */
 #include "base/secret.h"
 

@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "base/sigbus.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
 /*
  * sigbus.c - SIGBUS is not our end.
  *
@@ -8,12 +15,6 @@
  * again: whoever reads has to live with any content anyway, and the question that was asked is
  * answered as for a damaged file. mmap(2) is a mere system call: it may be made in a handler.
  */
-#include "base/sigbus.h"
-
-#include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/mman.h>
 
 #define PAGE 4096ull
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "base/space.h"
+
+#include <sys/mman.h>
+
 /*
  * space.c - one mapping after the other in a part of mtrun's address space where the kernel puts
  * nothing by itself: it fills the top first.
  */
-#include "base/space.h"
-
-#include <sys/mman.h>
 
 #ifdef __SANITIZE_THREAD__
 /* it takes no other addresses for a program's; libraries and stacks are above */

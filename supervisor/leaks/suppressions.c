@@ -1,4 +1,13 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "leaks/suppressions.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/escape.h"
+
 /*
  * suppressions.c - a list of suppressions, in the order in which they were read; the first that
  * matches counts.
@@ -13,14 +22,6 @@
  * what came before them matches as short as possible, which is enough, because what follows may
  * begin anywhere behind.
  */
-#include "leaks/suppressions.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/array.h"
-#include "base/escape.h"
 
 enum line_kind { LINE_FUN, LINE_OBJ, LINE_SRC, LINE_ELLIPSIS };
 

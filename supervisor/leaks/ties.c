@@ -1,14 +1,15 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * ties.c - one pass over the blocks. A block's record is found by its stack and kind, a tie by its
- * two records: both in hash tables with open addressing.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "leaks/ties.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/array.h"
+
+/*
+ * ties.c - one pass over the blocks. A block's record is found by its stack and kind, a tie by its
+ * two records: both in hash tables with open addressing.
+ */
 
 struct table {
 	uint32_t *place; /* index + 1, 0: free */

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * replay_lifetimes.c - how long blocks lived, and how the process went along: its events from the
- * first checkpoint to the end, once more, with a ledger of its own.
- */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "ledger/ledger_replay.h"
 #include "log/replay_state.h"
+
+/*
+ * replay_lifetimes.c - how long blocks lived, and how the process went along: its events from the
+ * first checkpoint to the end, once more, with a ledger of its own.
+ */
 
 static size_t first_state(const struct replay_process *p)
 {

@@ -1,11 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * available.c - how much memory may be used.
- *
- * A limit holds for a cgroup and all below it, so those above count, too. Pages of files that
- * nobody has used lately are counted as used there, but the kernel gives them up first: they are
- * room. Version 2 of cgroups is mounted at ROOT, or beside those of version 1 at ROOT/unified.
- */
 #include "memory/available.h"
 
 #include <limits.h>
@@ -14,6 +7,14 @@
 #include <string.h>
 
 #include "base/proc.h"
+
+/*
+ * available.c - how much memory may be used.
+ *
+ * A limit holds for a cgroup and all below it, so those above count, too. Pages of files that
+ * nobody has used lately are counted as used there, but the kernel gives them up first: they are
+ * room. Version 2 of cgroups is mounted at ROOT, or beside those of version 1 at ROOT/unified.
+ */
 
 struct files { /* of a version */
 	const char *mount, *limit, *used;

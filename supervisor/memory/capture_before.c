@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * capture_before.c - blocks that the ledger does not know, as they were there before recording
- * began: found by walking glibc's heaps in the capture. With them all blocks of these heaps are
- * known.
- */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +6,12 @@
 #include "memory/capture_make.h"
 #include "memory/capture_state.h"
 #include "process/preattach_heap.h"
+
+/*
+ * capture_before.c - blocks that the ledger does not know, as they were there before recording
+ * began: found by walking glibc's heaps in the capture. With them all blocks of these heaps are
+ * known.
+ */
 
 static ssize_t read_captured(void *ctx, raddr_t at, void *buf, size_t len)
 {

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * capture_make.c - filling a capture: its ranges, out of the process' mappings; the pages in them,
- * copied or to be read where they are; the ledger's blocks.
- */
 #include "memory/capture_make.h"
 
 #include <errno.h>
@@ -19,6 +15,11 @@
 #include "memory/capture_state.h"
 #include "memory/protect.h"
 #include "tracee/agent.h"
+
+/*
+ * capture_make.c - filling a capture: its ranges, out of the process' mappings; the pages in them,
+ * copied or to be read where they are; the ledger's blocks.
+ */
 
 /* ---- ranges -------------------------------------------------------------- */
 

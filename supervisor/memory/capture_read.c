@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * capture_read.c - what is in a capture: in the copy that it has; or, without one, in a process
- * that stands still. Any thread may be here at any time.
- */
 #include "base/bounds.h"
 #include "base/search.h"
 #include "memory/capture.h"
@@ -12,6 +8,11 @@
 #include <unistd.h>
 
 #include "memory/capture_state.h"
+
+/*
+ * capture_read.c - what is in a capture: in the copy that it has; or, without one, in a process
+ * that stands still. Any thread may be here at any time.
+ */
 
 const char *capture_way_name(enum capture_way way)
 {

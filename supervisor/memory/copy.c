@@ -1,12 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * copy.c - pages of another process, found by their addresses.
- *
- * The copies lie in segments of 64 MB, of huge pages if there are any, in the order in which they
- * were made: mostly that of the addresses, so that neighbours are neighbours here, too. Which copy
- * a page has is in a tree like the processor's own: 512 branches on each level, one leaf for 2 MB.
- * However sparse the process is, it costs what is there.
- */
 #include "memory/copy.h"
 
 #include <errno.h>
@@ -21,6 +13,15 @@
 #include "base/bounds.h"
 #include "base/proc.h"
 #include "memory/ahead.h"
+
+/*
+ * copy.c - pages of another process, found by their addresses.
+ *
+ * The copies lie in segments of 64 MB, of huge pages if there are any, in the order in which they
+ * were made: mostly that of the addresses, so that neighbours are neighbours here, too. Which copy
+ * a page has is in a tree like the processor's own: 512 branches on each level, one leaf for 2 MB.
+ * However sparse the process is, it costs what is there.
+ */
 
 #define SEGMENT_PAGES 16384u
 #define SEGMENT_BYTES (SEGMENT_PAGES * (size_t)MEMORY_PAGE)

@@ -1,4 +1,15 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "memory/leftovers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/proc.h"
+#include "memory/capture_state.h"
+#include "process/process.h"
+
 /*
  * leftovers.c - two kinds of memory that was given back.
  *
@@ -20,16 +31,6 @@
  * it does where the program moves the break itself. The main arena's own figures are in libc's
  * data; they point to free chunks, each of which begins within the rounding of the block before it.
  */
-#include "memory/leftovers.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/array.h"
-#include "base/proc.h"
-#include "memory/capture_state.h"
-#include "process/process.h"
 
 #define PAGE ((raddr_t)MEMORY_PAGE)
 

@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "memory/pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/proc.h"
+
 /*
  * pages.c - asking the kernel which pages are there.
  *
@@ -7,13 +15,6 @@
  * its cost is that of what is in memory, whatever is mapped. On kernels before 6.7 eight bytes are
  * read for each page that could be there.
  */
-#include "memory/pages.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
-
-#include "base/proc.h"
 
 /* A call holds the lock on the process' mappings. */
 #define STEP  ((uint64_t)1 << 30)

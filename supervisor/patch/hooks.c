@@ -1,4 +1,18 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "patch/hooks.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "patch/libc_signature.h"
+#include "symbols/elf.h"
+#include "symbols/module.h"
+#include "symbols/note.h"
+
 /*
  * hooks.c - the allocator functions by name, and where they count.
  *
@@ -26,19 +40,6 @@
  * table; .symtab of an executable), the symbols are walked, and the first four letters tell nearly
  * all of them from the ~120 names of the table.
  */
-#include "patch/hooks.h"
-
-#include <elf.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/array.h"
-#include "patch/libc_signature.h"
-#include "symbols/elf.h"
-#include "symbols/module.h"
-#include "symbols/note.h"
 
 enum hook_class {
 	HEAP, /* any module but glibc's ld.so */

@@ -1,4 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "patch/inline_syscall.h"
+
+#include <elf.h>
+#include <emmintrin.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "arch/insn.h"
+#include "base/array.h"
+#include "base/search.h"
+#include "symbols/elf.h"
+
 /*
  * inline_syscall.c - finds `syscall` instructions.
  *
@@ -19,21 +35,6 @@
  * What is found is kept for the next process that maps the same file. A large file is read by a
  * thread of its own, while the caller builds the file's unwind tables: it takes about as long.
  */
-#include "patch/inline_syscall.h"
-
-#include <elf.h>
-#include <emmintrin.h>
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-
-#include "arch/insn.h"
-#include "base/array.h"
-#include "base/search.h"
-#include "symbols/elf.h"
 
 #define JUMP	      5u	 /* bytes of a jump */
 #define CALL	      2u	 /* of a syscall instruction */

@@ -1,4 +1,15 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "patch/libc_signature.h"
+
+#include <capstone/capstone.h>
+#include <elf.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbols/elf.h"
+#include "symbols/note.h"
+
 /*
  * libc_signature.c - finds malloc where no symbol names it.
  *
@@ -19,16 +30,6 @@
  * elsewhere, and one that has asked for us by mtrun.h. What else somebody has stripped himself was
  * built with who knows what, and gets a clear message instead of a search.
  */
-#include "patch/libc_signature.h"
-
-#include <capstone/capstone.h>
-#include <elf.h>
-#include <malloc.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "symbols/elf.h"
-#include "symbols/note.h"
 
 #define WINDOW 64 /* bytes compared of each function */
 /* of these that must count, or the function is too vague to look for */

@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "patch/patch.h"
+
+#include <capstone/capstone.h>
+#include <errno.h>
+#include <string.h>
+
 /*
  * patch.c - moving instructions on x86-64.
  *
@@ -21,11 +27,6 @@
  * the decoder does not know; a function that ends before five bytes and has no padding behind it; a
  * branch from the function's body into the five bytes.
  */
-#include "patch/patch.h"
-
-#include <capstone/capstone.h>
-#include <errno.h>
-#include <string.h>
 
 static csh decoder(void)
 {

@@ -1,4 +1,17 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "patch/plant.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "patch/hooks.h"
+#include "patch/inline_syscall.h"
+#include "patch/patch.h"
+#include "symbols/elf.h"
+#include "symbols/module.h"
+
 /*
  * plant.c - redirects the functions that hooks.c names, by means of patch.c.
  *
@@ -28,18 +41,6 @@
  * The records in struct plant say what was done, for undoing it, and for telling where a program
  * counter in an island stands.
  */
-#include "patch/plant.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "patch/hooks.h"
-#include "patch/inline_syscall.h"
-#include "patch/patch.h"
-#include "symbols/elf.h"
-#include "symbols/module.h"
 
 #define ISLAND_BYTES 8192u
 #define STUB_BYTES   32u

@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "process/limit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/bounds.h"
+#include "base/search.h"
+#include "process/process.h"
+
 /*
  * limit.c - whether a request fits.
  *
@@ -28,16 +39,6 @@
  * gave: a target can evade its limit so, as it can by not calling malloc, but it cannot corrupt our
  * state.
  */
-#include "process/limit.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/array.h"
-#include "base/bounds.h"
-#include "base/search.h"
-#include "process/process.h"
 
 /* the lease of signal handlers inside hooks: they get the exact bytes, charged at once */
 #define HANDLERS WIRE_THREADS

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * marks.c - a ring of labels. It is bounded because its size is in the program's hands: one that
- * marks each request of a day keeps its last thousand.
- */
 #include "process/marks.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/*
+ * marks.c - a ring of labels. It is bounded because its size is in the program's hands: one that
+ * marks each request of a day keeps its last thousand.
+ */
 
 int marks_add(struct marks *m, uint64_t ms, const char *label)
 {

@@ -1,4 +1,23 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "process/preattach_heap.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/maps.h"
+#include "base/proc.h"
+#include "base/search.h"
+#include "process/process.h"
+#include "process/usable_rule.h"
+#include "symbols/elf.h"
+#include "symbols/module.h"
+
 /*
  * preattach_heap.c - how much of glibc's heap is in use, found by walking it.
  *
@@ -25,24 +44,6 @@
  * 127 pairs of list heads of which the empty ones point to themselves, and a ring of arenas; the
  * beginning of the break beside two sums of whole pages.
  */
-#include "process/preattach_heap.h"
-
-#include <elf.h>
-#include <errno.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/array.h"
-#include "base/clock.h"
-#include "base/maps.h"
-#include "base/proc.h"
-#include "base/search.h"
-#include "process/process.h"
-#include "process/usable_rule.h"
-#include "symbols/elf.h"
-#include "symbols/module.h"
 
 #define WINDOW	 (1u << 20)
 #define PAGE	 4096u

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * process.c - the record of one process, and the way from a stack's number to its frames.
- */
 #include "process/process.h"
 
 #include <stdlib.h>
@@ -14,6 +11,10 @@
 #include "symbols/site_rule.h"
 #include "transport/nodes.h"
 #include "unwind/image.h"
+
+/*
+ * process.c - the record of one process, and the way from a stack's number to its frames.
+ */
 
 const char *process_state_name(enum process_state state)
 {

@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "process/sampling.h"
+
+#include <linux/membarrier.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "inject/large.h"
+#include "process/process.h"
+
 /*
  * sampling.c - sampling switched on and off while the threads of the target are wherever they are.
  *
@@ -18,16 +29,6 @@
  * sees that every release is to be told. Blocks stay counted until they are released, so that
  * sampling can be on again at any time.
  */
-#include "process/sampling.h"
-
-#include <linux/membarrier.h>
-#include <string.h>
-#include <sys/random.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include "inject/large.h"
-#include "process/process.h"
 
 /* looks at a thread, some 50 us: one that allocates is busy often, and never for long */
 #define LOOKS 1000

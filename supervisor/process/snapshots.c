@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * snapshots.c - a short list of named profiles. They are copies, and so stay when the program goes
- * on, and when it ends.
- */
 #include "process/snapshots.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/*
+ * snapshots.c - a short list of named profiles. They are copies, and so stay when the program goes
+ * on, and when it ends.
+ */
 
 static void forget(struct snapshots *s, size_t i)
 {

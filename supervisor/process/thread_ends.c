@@ -1,8 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * thread_ends.c - two lists. A thread that reuses the stack of one that has ended has the same
- * thread pointer: so there are about as many entries as there were threads at a time.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "process/thread_ends.h"
 
 #include <errno.h>
@@ -10,6 +6,11 @@
 #include <string.h>
 
 #include "base/array.h"
+
+/*
+ * thread_ends.c - two lists. A thread that reuses the stack of one that has ended has the same
+ * thread pointer: so there are about as many entries as there were threads at a time.
+ */
 
 void thread_ends_add(struct thread_ends *e, raddr_t fs, raddr_t sp)
 {

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * usable_rule.c - finds the allocator whose rule gives usable sizes: there is one only if a single
- * allocator serves the program, and it is glibc's or a jemalloc that is recognized.
- */
 #include "process/usable_rule.h"
 
 #include <elf.h>
@@ -14,6 +10,11 @@
 #include "base/text.h"
 #include "process/process.h"
 #include "symbols/elf.h"
+
+/*
+ * usable_rule.c - finds the allocator whose rule gives usable sizes: there is one only if a single
+ * allocator serves the program, and it is glibc's or a jemalloc that is recognized.
+ */
 
 static raddr_t dynamic_section(const struct module *exe)
 {

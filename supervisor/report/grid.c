@@ -1,8 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * grid.c - widths are found in two passes: what each column needs, then, if that is more than the
- * window has, names and paths give way. Numbers never do: half a number is a wrong one.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "report/grid.h"
 
 #include <stdarg.h>
@@ -13,6 +9,11 @@
 #include "base/bounds.h"
 #include "base/text.h"
 #include "report/function_name.h"
+
+/*
+ * grid.c - widths are found in two passes: what each column needs, then, if that is more than the
+ * window has, names and paths give way. Numbers never do: half a number is a wrong one.
+ */
 
 #define GAP	  2
 #define NARROWEST 8 /* of a name, however small the window is */

@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "session/api_answer.h"
+
+#include "base/message.h"
+#include "base/patient.h"
+#include "process/marks.h"
+#include "transport/heartbeat.h"
+
 /*
  * api_answer.c - mtrun.h, our side.
  *
@@ -8,12 +15,6 @@
  * question stays where it is and is looked at again: that thread may need us to go on. (The stream
  * gives up a gap after a second.)
  */
-#include "session/api_answer.h"
-
-#include "base/message.h"
-#include "base/patient.h"
-#include "process/marks.h"
-#include "transport/heartbeat.h"
 
 static uint64_t meta_memory(const struct process *p)
 {

@@ -1,20 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * attach.c - getting into a program that runs.
- *
- * Its threads are seized; none of them stops for that. What a former mtrun may have left is taken
- * away first. Then one thread is stopped, wherever it is, and sent through the bootstrap stub
- * (stub.c): a millisecond or so, then it is back where it was. Everything slow happens while the
- * program runs: reading its objects, unwind tables, moving instructions; now and then a thread is
- * borrowed again, to map an island. Last of all threads are stopped once, for as long as it takes
- * to see that none stands in the bytes to be overwritten and to write the jumps.
- *
- * A child that is forked meanwhile is followed in any case, also with --no-follow: it may have
- * inherited what we share with its parent.
- *
- * Other stops are served meanwhile as usual (stops.c): threads come and go, children are forked,
- * the program ends or becomes another by exec.
- */
 #include "base/clock.h"
 #include "process/preattach_heap.h"
 #include "session/session_state.h"
@@ -38,6 +22,23 @@
 #include "tracee/stub.h"
 #include "tracee/tracer.h"
 #include "transport/heartbeat.h"
+
+/*
+ * attach.c - getting into a program that runs.
+ *
+ * Its threads are seized; none of them stops for that. What a former mtrun may have left is taken
+ * away first. Then one thread is stopped, wherever it is, and sent through the bootstrap stub
+ * (stub.c): a millisecond or so, then it is back where it was. Everything slow happens while the
+ * program runs: reading its objects, unwind tables, moving instructions; now and then a thread is
+ * borrowed again, to map an island. Last of all threads are stopped once, for as long as it takes
+ * to see that none stands in the bytes to be overwritten and to write the jumps.
+ *
+ * A child that is forked meanwhile is followed in any case, also with --no-follow: it may have
+ * inherited what we share with its parent.
+ *
+ * Other stops are served meanwhile as usual (stops.c): threads come and go, children are forked,
+ * the program ends or becomes another by exec.
+ */
 
 /* a thread that waits for its vfork child cannot stop: another one is asked */
 #define WORKER_HALT_MS 50

@@ -1,14 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * capturing.c - taking the memory of a process that runs, as of one instant.
- *
- * At that instant every thread is stopped, all events are in the ledger, and no thread is in the
- * middle of writing one: registers, blocks and pages belong together. The loop does what needs
- * ptrace(2); the asker copies the pages beside it.
- *
- * The target may be hostile: nothing here depends on its answers. Pages are read as far as they can
- * be, until the caller interrupts.
- */
 #include "session/capturing.h"
 
 #include <dirent.h>
@@ -36,6 +26,17 @@
 #include "tracee/own_thread.h"
 #include "tracee/tracer.h"
 #include "transport/heartbeat.h"
+
+/*
+ * capturing.c - taking the memory of a process that runs, as of one instant.
+ *
+ * At that instant every thread is stopped, all events are in the ledger, and no thread is in the
+ * middle of writing one: registers, blocks and pages belong together. The loop does what needs
+ * ptrace(2); the asker copies the pages beside it.
+ *
+ * The target may be hostile: nothing here depends on its answers. Pages are read as far as they can
+ * be, until the caller interrupts.
+ */
 
 struct capturing { /* a capture that is being taken, or whose process or clone must still stay */
 	struct session *s;

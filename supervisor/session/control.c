@@ -1,16 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * control.c - acting on targets: stops and resumes all threads of a process, lends it to another
- * tracer, lets it go, reads its stacks.
- *
- * A thread that is to stop is interrupted and stays wherever it next reports a stop; a signal that
- * came with it is delivered when the thread goes on. Rings and questions are served meanwhile: a
- * thread that waits for us would never come to its stop.
- *
- * A thread that waits in the kernel uninterruptibly (for its vfork child's exec, for a device)
- * reports only when that is over. It counts as stopped: once interrupted it cannot execute anything
- * before it has reported, and if its process is still stopped then, it stays (stops.c).
- */
 #include "base/clock.h"
 #include "process/sampling.h"
 #include "session/limit_enforce.h"
@@ -33,6 +21,19 @@
 #include "tracee/backtrace.h"
 #include "tracee/tracer.h"
 #include "transport/heartbeat.h"
+
+/*
+ * control.c - acting on targets: stops and resumes all threads of a process, lends it to another
+ * tracer, lets it go, reads its stacks.
+ *
+ * A thread that is to stop is interrupted and stays wherever it next reports a stop; a signal that
+ * came with it is delivered when the thread goes on. Rings and questions are served meanwhile: a
+ * thread that waits for us would never come to its stop.
+ *
+ * A thread that waits in the kernel uninterruptibly (for its vfork child's exec, for a device)
+ * reports only when that is over. It counts as stopped: once interrupted it cannot execute anything
+ * before it has reported, and if its process is still stopped then, it stays (stops.c).
+ */
 
 /* ---- acting on the target ------------------------------------------------ */
 

@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "session/session_state.h"
+
+#include <errno.h>
+
+#include "ledger/block_list.h"
+#include "process/profile_make.h"
+
 /*
  * copies.c - copies for an asker: the live blocks of a process, and profiles.
  *
@@ -6,12 +13,6 @@
  * between (ledger/block_list.h). The sums by stack are copied in the first hold of the lock, so
  * both are of one moment. In the loop's thread, or where nothing else runs, all is copied at once.
  */
-#include "session/session_state.h"
-
-#include <errno.h>
-
-#include "ledger/block_list.h"
-#include "process/profile_make.h"
 
 #define SLICE	  131072u  /* blocks: some 2 ms */
 #define ROWS_MOST 1000000u /* 80 MB, allocated in advance; there may be more */

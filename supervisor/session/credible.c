@@ -1,4 +1,17 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "session/credible.h"
+
+#include <stdlib.h>
+
+#include "base/maps.h"
+#include "base/message.h"
+#include "base/proc.h"
+#include "base/residence.h"
+#include "session/recorder.h"
+#include "session/session_state.h"
+#include "tracee/agent.h"
+#include "transport/heartbeat.h"
+
 /*
  * credible.c - finding out that a process lies about its blocks, before its lies have become our
  * memory.
@@ -25,18 +38,6 @@
  * outside may be about to be freed, so they are looked up again later. A process is given up if
  * most of them are still live and outside then.
  */
-#include "session/credible.h"
-
-#include <stdlib.h>
-
-#include "base/maps.h"
-#include "base/message.h"
-#include "base/proc.h"
-#include "base/residence.h"
-#include "session/recorder.h"
-#include "session/session_state.h"
-#include "tracee/agent.h"
-#include "transport/heartbeat.h"
 
 /* bytes of all ledgers that no blocks account for: with mtrun itself that is some 300 MB */
 #define MEMORY_OVER  ((uint64_t)200 << 20)

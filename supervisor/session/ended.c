@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * ended.c - a ring of lines, which grows up to a limit; then the oldest is dropped.
- */
 #include "session/ended.h"
 
 #include <stdlib.h>
+
+/*
+ * ended.c - a ring of lines, which grows up to a limit; then the oldest is dropped.
+ */
 
 #define LINES_MOST 10000u
 

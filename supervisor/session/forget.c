@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <stdlib.h>
+#include <string.h>
+
+#include "patch/hooks.h"
+#include "session/recorder.h"
+#include "session/session_state.h"
+#include "transport/nodes.h"
+
 /*
  * forget.c - forgets processes that ended long ago: of each a line is left (ended.h).
  *
@@ -10,13 +18,6 @@
  * A program that forks faster than the shell takes its turns would fill our memory: a child begins
  * with a copy of its parent's table. So it is the loop that forgets, after its turn.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include "patch/hooks.h"
-#include "session/recorder.h"
-#include "session/session_state.h"
-#include "transport/nodes.h"
 
 #define WHOLE_MOST  1000u
 #define AT_ONCE	    100u /* how many go at a time, so that the biggest are seldom looked for */

@@ -1,4 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "session/session_state.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/message.h"
+#include "base/proc.h"
+#include "tracee/agent.h"
+#include "tracee/tracer.h"
+#include "transport/heartbeat.h"
+
 /*
  * handover.c - programs that trace processes themselves. A process has one tracer: if a program
  * wants to trace one of ours, we let go of it.
@@ -16,22 +33,6 @@
  * If the program that was named calls PTRACE_TRACEME its tracer would be mtrun, which it already
  * is. The call returns 0, and the process stays ours.
  */
-#include "session/session_state.h"
-
-#include <errno.h>
-#include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/ptrace.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include "base/message.h"
-#include "base/proc.h"
-#include "tracee/agent.h"
-#include "tracee/tracer.h"
-#include "transport/heartbeat.h"
 
 /* a thread may wait for its vfork child, and cannot be stopped then */
 #define STOP_MS 1000

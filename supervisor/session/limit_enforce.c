@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "session/limit_enforce.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/message.h"
+#include "transport/heartbeat.h"
+
 /*
  * limit_enforce.c - answers requests for room (limit.c says whether one fits), and acts on a hit.
  *
@@ -11,15 +21,6 @@
  * stands still, or, if it goes on, its requests wait. Other processes run: their requests are
  * answered if they fit, and wait if they are hits, too.
  */
-#include "session/limit_enforce.h"
-
-#include <errno.h>
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include "base/message.h"
-#include "transport/heartbeat.h"
 
 #define TOLD_MS 50 /* between two looks of an asker whether a hit was told */
 

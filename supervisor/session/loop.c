@@ -1,10 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * loop.c - one run of mtrun: its life, and the loop that serves stops (stops.c), questions, rings
- * and signals.
- *
- * Every turn: stops first (the target waits for us there), questions second, then the rings.
- */
 #include "base/clock.h"
 #include "log/replay_process.h"
 #include "process/sampling.h"
@@ -35,6 +29,13 @@
 #include "tracee/terminal.h"
 #include "tracee/tracer.h"
 #include "transport/heartbeat.h"
+
+/*
+ * loop.c - one run of mtrun: its life, and the loop that serves stops (stops.c), questions, rings
+ * and signals.
+ *
+ * Every turn: stops first (the target waits for us there), questions second, then the rings.
+ */
 
 #define TICK_MS 8 /* between two looks at rings, at most */
 /* the same for rings whose hooks cannot ring the bell: as long as finds them about half full */

@@ -1,4 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "process/errors.h"
+#include "process/preattach_heap.h"
+#include "process/sampling.h"
+#include "session/session_state.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "session/recorder.h"
+#include "tracee/agent.h"
+#include "tracee/fault_fixup.h"
+#include "transport/heartbeat.h"
+
 /*
  * off.c - recording nothing for a while, and recording again.
  *
@@ -25,18 +38,6 @@
  * inherited. A new image gets its hooks planted, not armed. A process that ends while it is off
  * keeps the answers that it had.
  */
-#include "process/errors.h"
-#include "process/preattach_heap.h"
-#include "process/sampling.h"
-#include "session/session_state.h"
-
-#include <errno.h>
-#include <unistd.h>
-
-#include "session/recorder.h"
-#include "tracee/agent.h"
-#include "tracee/fault_fixup.h"
-#include "transport/heartbeat.h"
 
 struct ledger *off_ledger(const struct session *s)
 {

@@ -1,4 +1,10 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#ifdef MTRUN_STATIC
+
+#include <errno.h>
+#include <pwd.h>
+#include <stddef.h>
+
 /*
  * static.c - what the static link must not drag in.
  *
@@ -9,11 +15,6 @@
  * it opens in the same way. The shared builds (SAN=, COV=) and the unit tests use the shared libdw
  * and compile nothing here.
  */
-#ifdef MTRUN_STATIC
-
-#include <errno.h>
-#include <pwd.h>
-#include <stddef.h>
 
 struct Dwfl;
 

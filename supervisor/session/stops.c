@@ -1,16 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * stops.c - what a stop means for the records of threads and processes.
- *
- * Threads. Each traced thread has a record. A new one is announced by its parent's stop and reports
- * a first stop of its own; either may come first, so an unannounced tracee that stops waits until
- * it is announced, or nobody is left who could. kcmp(2), not the event, says whether it is a
- * thread, a child with memory of its own, or a vfork child that uses its parent's until exec.
- *
- * Processes. exec makes a new record: its allocations start anew. A process' last thread is seen at
- * its last instant (EVENT_EXITING): its rings are complete then, and its memory still there; it can
- * be held at that point.
- */
 #include "arch/abi.h"
 #include "process/errors.h"
 #include "process/sampling.h"
@@ -38,6 +26,19 @@
 #include "tracee/stub.h"
 #include "tracee/tracer.h"
 #include "transport/heartbeat.h"
+
+/*
+ * stops.c - what a stop means for the records of threads and processes.
+ *
+ * Threads. Each traced thread has a record. A new one is announced by its parent's stop and reports
+ * a first stop of its own; either may come first, so an unannounced tracee that stops waits until
+ * it is announced, or nobody is left who could. kcmp(2), not the event, says whether it is a
+ * thread, a child with memory of its own, or a vfork child that uses its parent's until exec.
+ *
+ * Processes. exec makes a new record: its allocations start anew. A process' last thread is seen at
+ * its last instant (EVENT_EXITING): its rings are complete then, and its memory still there; it can
+ * be held at that point.
+ */
 
 /* ---- threads ------------------------------------------------------------- */
 

@@ -1,12 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * debugfile.c - finding and opening the files that symbols are in.
- *
- * libelf maps the files, so that only what is looked at is read. A mapped file that somebody
- * truncates raises SIGBUS: symbols.c, through which all of this is used, catches that. libdw would
- * find dwz's file by itself, but in our root directory, and debuginfod, which must not be asked
- * from here; therefore all searching is done by hand, and all opening by outside.c.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "symbols/debugfile.h"
 
 #include <elfutils/libdwelf.h>
@@ -23,6 +15,15 @@
 #include <zlib.h>
 
 #include "base/outside.h"
+
+/*
+ * debugfile.c - finding and opening the files that symbols are in.
+ *
+ * libelf maps the files, so that only what is looked at is read. A mapped file that somebody
+ * truncates raises SIGBUS: symbols.c, through which all of this is used, catches that. libdw would
+ * find dwz's file by itself, but in our root directory, and debuginfod, which must not be asked
+ * from here; therefore all searching is done by hand, and all opening by outside.c.
+ */
 
 #define MINIMAL_MAX (128u << 20) /* bytes that .gnu_debugdata may unpack to */
 /* bytes that the compressed sections of a file may unpack to, */

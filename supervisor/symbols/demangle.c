@@ -1,11 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * demangle.c - readable names, by libiberty, and roots of mangled names, by ourselves.
- *
- * Which namespace a function is in cannot be told safely from the readable name: template
- * arguments, lambdas and conversion operators put other names first. In the mangled name it is
- * always at the front, so demangle_root() reads it there.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "symbols/demangle.h"
 
 #include <libiberty/demangle.h>
@@ -13,6 +6,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+/*
+ * demangle.c - readable names, by libiberty, and roots of mangled names, by ourselves.
+ *
+ * Which namespace a function is in cannot be told safely from the readable name: template
+ * arguments, lambdas and conversion operators put other names first. In the mangled name it is
+ * always at the front, so demangle_root() reads it there.
+ */
 
 /*
  * Longer names are shown as they are: they come from generated code, and demangling them may take

@@ -1,17 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * elf.c - an ELF file, mapped, checked, and shared by all who need it.
- *
- * The file is mapped in front of a page of zeros, so that whatever runs over its end (a name
- * without a NUL) ends there. The few headers are copied at the start; tables are given out only
- * after their whole extent was found to lie in the file; symbols are checked one by one as they are
- * read. All open files are in one list, so that the same file is mapped once. If one is truncated
- * under us, what is missing reads as zeros (base/sigbus.c).
- *
- * Names are looked up through the GNU hash table where there is one: about a hundred allocator
- * names cost microseconds even in a library of 60 000 symbols, where a walk over all of them would
- * cost milliseconds at each start of a compiler.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "symbols/elf.h"
 
 #include <elf.h>
@@ -25,6 +12,20 @@
 #include "base/sigbus.h"
 #include "base/text.h"
 #include "symbols/go_functions.h"
+
+/*
+ * elf.c - an ELF file, mapped, checked, and shared by all who need it.
+ *
+ * The file is mapped in front of a page of zeros, so that whatever runs over its end (a name
+ * without a NUL) ends there. The few headers are copied at the start; tables are given out only
+ * after their whole extent was found to lie in the file; symbols are checked one by one as they are
+ * read. All open files are in one list, so that the same file is mapped once. If one is truncated
+ * under us, what is missing reads as zeros (base/sigbus.c).
+ *
+ * Names are looked up through the GNU hash table where there is one: about a hundred allocator
+ * names cost microseconds even in a library of 60 000 symbols, where a walk over all of them would
+ * cost milliseconds at each start of a compiler.
+ */
 
 #define PAGE	    4096u
 #define PAGE_UP(n)  (((n) + PAGE - 1) & ~(size_t)(PAGE - 1))

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "symbols/go_functions.h"
+
+#include <string.h>
+
 /*
  * go_functions.c - reads the table of functions in Go programs.
  *
@@ -9,9 +13,6 @@
  *	                one; 4 bytes each and relative to `text` from 1.18 on, before that 8 bytes
  *	description	entry (4 or 8 bytes), offset of its name among the names 4, and more
  */
-#include "symbols/go_functions.h"
-
-#include <string.h>
 
 enum { MAGIC_1_16 = 0xfffffffa, MAGIC_1_18 = 0xfffffff0, MAGIC_1_20 = 0xfffffff1 };
 

@@ -1,16 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * module.c - which objects are mapped in a process, told from its maps.
- *
- * Rows of one file follow each other with growing offsets, perhaps with anonymous rows (.bss, gaps)
- * between: that is one span. A span with executable pages is a module; where it lies compared to
- * what its program headers say is its bias. The list only grows: what vanished from the maps is
- * marked dead, what comes back at the same place lives again, so that a stack recorded at any time
- * finds the module that was there then.
- *
- * The maps are read at each dlopen, so the usual case, nothing new, allocates nothing and opens
- * nothing.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "symbols/module.h"
 
 #include <elf.h>
@@ -27,6 +15,19 @@
 #include "base/proc.h"
 #include "base/text.h"
 #include "symbols/elf.h"
+
+/*
+ * module.c - which objects are mapped in a process, told from its maps.
+ *
+ * Rows of one file follow each other with growing offsets, perhaps with anonymous rows (.bss, gaps)
+ * between: that is one span. A span with executable pages is a module; where it lies compared to
+ * what its program headers say is its bias. The list only grows: what vanished from the maps is
+ * marked dead, what comes back at the same place lives again, so that a stack recorded at any time
+ * finds the module that was there then.
+ *
+ * The maps are read at each dlopen, so the usual case, nothing new, allocates nothing and opens
+ * nothing.
+ */
 
 #define PAGE_MASK 4095ull
 

@@ -1,11 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * names.c - interned strings and demangled names.
- *
- * Two open-addressed hash tables (strings; names by their raw form) over chunks of memory that are
- * only ever given back together. A process has far fewer distinct names than stack frames, so that
- * everything else can hold plain pointers.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "symbols/names.h"
 
 #include <stdlib.h>
@@ -15,6 +8,14 @@
 #include "base/text.h"
 #include "symbols/demangle.h"
 #include "symbols/site_rule.h"
+
+/*
+ * names.c - interned strings and demangled names.
+ *
+ * Two open-addressed hash tables (strings; names by their raw form) over chunks of memory that are
+ * only ever given back together. A process has far fewer distinct names than stack frames, so that
+ * everything else can hold plain pointers.
+ */
 
 #define LONGEST	    65536u /* bytes of a string; no name is longer */
 #define CHUNK_BYTES 65536

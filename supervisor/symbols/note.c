@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "symbols/note.h"
+
+#include <elf.h>
+#include <string.h>
+
+#include "symbols/elf.h"
+
 /*
  * note.c - reads what the macro MTRUN_BODY in inject/mtrun.h wrote:
  *
@@ -10,12 +17,6 @@
  * Linkers lay notes of all owners end to end, with paddings on which they do not agree, so they are
  * not parsed: ours is looked for.
  */
-#include "symbols/note.h"
-
-#include <elf.h>
-#include <string.h>
-
-#include "symbols/elf.h"
 
 #define NOTE_BYTES 28u
 static const uint8_t head[20] = { 6, 0, 0,   0,	  8,   0,   0,	 0, 1, 0,

@@ -1,4 +1,17 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "symbols/scopes.h"
+
+#include <dwarf.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/search.h"
+#include "symbols/debugfile.h"
+#include "symbols/demangle.h"
+#include "symbols/names.h"
+
 /*
  * scopes.c - functions, inlined functions and lines by address, from DWARF by libdw.
  *
@@ -20,18 +33,6 @@
  * byte, siblings must lead forward, nesting is bounded. A byte of a line table can be a line, which
  * libdw takes eighty for: there are no more bytes than go with the code that there is.
  */
-#include "symbols/scopes.h"
-
-#include <dwarf.h>
-#include <search.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/array.h"
-#include "base/search.h"
-#include "symbols/debugfile.h"
-#include "symbols/demangle.h"
-#include "symbols/names.h"
 
 #define DEPTH_MAX    200 /* nested DIEs; compilers stay below 50 */
 #define SEGMENTS_MAX (4u << 20)

@@ -1,4 +1,13 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "symbols/short_name.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/text.h"
+
 /*
  * short_name.c - one pass over a demangled name, in which only brackets are understood.
  *
@@ -8,14 +17,6 @@
  * from the target and may be anything: one whose brackets do not match is left as it is, and
  * nothing here recurs deeper than DEEPEST.
  */
-#include "symbols/short_name.h"
-
-#include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/array.h"
-#include "base/text.h"
 
 #define DEEPEST 2  /* levels of template arguments that are shown */
 #define MOST	32 /* arguments of one template that are looked at singly */

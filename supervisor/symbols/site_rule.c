@@ -1,4 +1,12 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "symbols/site_rule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "symbols/demangle.h"
+
 /*
  * site_rule.c - the tables behind the site rule.
  *
@@ -8,13 +16,6 @@
  * scopes.c made, which begins with the outermost namespace as well. `core` and `alloc` are Rust's
  * only: a C++ program may well have a namespace core of its own.
  */
-#include "symbols/site_rule.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/text.h"
-#include "symbols/demangle.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -1,23 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * symbols.c - from addresses to frames.
- *
- *	module (one mapping) -> object (one file: ELF, debug files, symbol table, DWARF index) ->
- *	frames
- *
- * An object is made when the first address in one of its modules is asked about, and kept. Its
- * parts are read as they are needed: the symbol table when DWARF does not know a function, a unit's
- * tree at the first address in the unit. Frames are made once per address and module and never
- * change but for SKIP_USER, which follows `set site-skip`.
- *
- * Files are read through mappings, and somebody may truncate one at any time. That is a SIGBUS in
- * the middle of libelf or libdw: while an object is being asked, a handler jumps out of it, and the
- * object answers in hex from then on; what libdw held is not freed, since nobody knows its state.
- *
- * A worker thread (resolver.h) may ask while the main thread serves the target, which in a static
- * program asks, too: one lock for everything here, held for one answer at a time. Frames that were
- * given out stay where they are.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "symbols/symbols.h"
 
 #include <errno.h>
@@ -44,6 +25,26 @@
 #include "symbols/scopes.h"
 #include "symbols/site_rule.h"
 #include "symbols/symtab.h"
+
+/*
+ * symbols.c - from addresses to frames.
+ *
+ *	module (one mapping) -> object (one file: ELF, debug files, symbol table, DWARF index) ->
+ *	frames
+ *
+ * An object is made when the first address in one of its modules is asked about, and kept. Its
+ * parts are read as they are needed: the symbol table when DWARF does not know a function, a unit's
+ * tree at the first address in the unit. Frames are made once per address and module and never
+ * change but for SKIP_USER, which follows `set site-skip`.
+ *
+ * Files are read through mappings, and somebody may truncate one at any time. That is a SIGBUS in
+ * the middle of libelf or libdw: while an object is being asked, a handler jumps out of it, and the
+ * object answers in hex from then on; what libdw held is not freed, since nobody knows its state.
+ *
+ * A worker thread (resolver.h) may ask while the main thread serves the target, which in a static
+ * program asks, too: one lock for everything here, held for one answer at a time. Frames that were
+ * given out stay where they are.
+ */
 
 /* of one address: inlined ones and the function; gcc stops inlining long before */
 #define FRAMES_MAX 64

@@ -1,12 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * symtab.c - functions by address.
- *
- * One array sorted by start. Symbols overlap (aliases, cold parts, labels inside of assembly), so
- * each entry also knows how far the ones up to it reach: a search goes back from the last start at
- * or below the address to the nearest symbol that covers it, and stops where none can. Symbols
- * without a size (assembly) cover what lies between them and the next symbol, within their section.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "symbols/symtab.h"
 
 #include <errno.h>
@@ -19,6 +11,15 @@
 #include "base/search.h"
 #include "symbols/go_functions.h"
 #include "symbols/names.h"
+
+/*
+ * symtab.c - functions by address.
+ *
+ * One array sorted by start. Symbols overlap (aliases, cold parts, labels inside of assembly), so
+ * each entry also knows how far the ones up to it reach: a search goes back from the last start at
+ * or below the address to the nearest symbol that covers it, and stops where none can. Symbols
+ * without a size (assembly) cover what lies between them and the next symbol, within their section.
+ */
 
 #define PLT_ENTRY_BYTES 16
 #define SYMBOLS_MAX	(4u << 20) /* some 200 MB */

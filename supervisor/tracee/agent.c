@@ -1,26 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * agent.c - how our part comes to be in a target, and what is done there on our behalf.
- *
- * A new image: at the exit stop of its execve the bootstrap stub (inject/entry.S) is copied into
- * unused zero bytes of a page that is executable already: behind the vdso, ld.so or the program.
- * One PTRACE_SETREGS sends the thread there. It maps the agent's private part; system call stops
- * tell us so; we write the trampoline there, and the thread goes on in it (inject/agent.c): it
- * makes the memory files, each of which we open as it is made, maps them, and is in the service
- * loop. There is no breakpoint: if mtrun dies, the thread finds a file without its size, unmaps
- * what is there, restores its registers and returns.
- *
- * A program that runs (attach.c): any of its threads is sent that way, and is put back where it was
- * at once (stub.c); hooks and tables are made ready while the program runs. When we leave
- * (detach.c) a thread is sent through the unmap stub, which unmaps everything.
- *
- * A forked child has its parent's private part and tables, but the guard page was wiped, and
- * nothing else that its parent shares with us is mapped there. Its thread is sent through
- * entry_arrive for a file of its own.
- *
- * Where our actions depend on the result of such a call, it is taken from the registers of the
- * stopped thread.
- */
 #include "tracee/agent.h"
 
 #include <asm/hwcap2.h>
@@ -51,6 +29,29 @@
 #include "transport/heartbeat.h"
 #include "transport/nodes.h"
 #include "unwind/image.h"
+
+/*
+ * agent.c - how our part comes to be in a target, and what is done there on our behalf.
+ *
+ * A new image: at the exit stop of its execve the bootstrap stub (inject/entry.S) is copied into
+ * unused zero bytes of a page that is executable already: behind the vdso, ld.so or the program.
+ * One PTRACE_SETREGS sends the thread there. It maps the agent's private part; system call stops
+ * tell us so; we write the trampoline there, and the thread goes on in it (inject/agent.c): it
+ * makes the memory files, each of which we open as it is made, maps them, and is in the service
+ * loop. There is no breakpoint: if mtrun dies, the thread finds a file without its size, unmaps
+ * what is there, restores its registers and returns.
+ *
+ * A program that runs (attach.c): any of its threads is sent that way, and is put back where it was
+ * at once (stub.c); hooks and tables are made ready while the program runs. When we leave
+ * (detach.c) a thread is sent through the unmap stub, which unmaps everything.
+ *
+ * A forked child has its parent's private part and tables, but the guard page was wiped, and
+ * nothing else that its parent shares with us is mapped there. Its thread is sent through
+ * entry_arrive for a file of its own.
+ *
+ * Where our actions depend on the result of such a call, it is taken from the registers of the
+ * stopped thread.
+ */
 
 /* a thread that does not answer for so long is given up */
 #define PATIENCE_MS 5000

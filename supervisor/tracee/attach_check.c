@@ -1,12 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * attach_check.c - says why a process cannot be attached to before anything is done to it.
- *
- * Whether we may is the kernel's to decide, by the users, the capabilities, whether the process is
- * dumpable, its user namespace, and the security modules. Opening /proc/PID/mem needs the same
- * right as PTRACE_SEIZE (PTRACE_MODE_ATTACH), so that is tried; only if it is refused do we look
- * for the reason.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "tracee/attach_check.h"
 
 #include <errno.h>
@@ -23,6 +15,15 @@
 #include "symbols/elf.h"
 #include "tracee/keeper.h"
 #include "tracee/program.h"
+
+/*
+ * attach_check.c - says why a process cannot be attached to before anything is done to it.
+ *
+ * Whether we may is the kernel's to decide, by the users, the capabilities, whether the process is
+ * dumpable, its user namespace, and the security modules. Opening /proc/PID/mem needs the same
+ * right as PTRACE_SEIZE (PTRACE_MODE_ATTACH), so that is tried; only if it is refused do we look
+ * for the reason.
+ */
 
 #define KERNEL_THREAD 0x00200000u /* PF_KTHREAD of the flags in /proc/PID/stat */
 

@@ -1,4 +1,22 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tracee/backtrace.h"
+
+#include <errno.h>
+#include <libunwind.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/patient.h"
+#include "base/proc.h"
+#include "patch/plant.h"
+#include "process/process.h"
+#include "symbols/elf.h"
+#include "symbols/module.h"
+#include "unwind/callframe.h"
+#include "unwind/cfi.h"
+#include "unwind/image.h"
+
 /*
  * backtrace.c - stacks of stopped threads: libunwind's DWARF interpreter over accessors of ours.
  *
@@ -18,23 +36,6 @@
  * Where nothing is known the stack ends; libunwind's guess that rbp is a frame pointer is not
  * taken.
  */
-#include "tracee/backtrace.h"
-
-#include <errno.h>
-#include <libunwind.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-
-#include "base/patient.h"
-#include "base/proc.h"
-#include "patch/plant.h"
-#include "process/process.h"
-#include "symbols/elf.h"
-#include "symbols/module.h"
-#include "unwind/callframe.h"
-#include "unwind/cfi.h"
-#include "unwind/image.h"
 
 /* Exported by libunwind for accessors such as ours, but in no header of it. */
 #define search_unwind_table UNW_OBJ(dwarf_search_unwind_table)

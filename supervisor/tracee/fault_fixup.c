@@ -1,4 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "tracee/fault_fixup.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "tracee/tracer.h"
+#include "unwind/image.h"
+
 /*
  * fault_fixup.c - a hook in the target has read memory that is not there.
  *
@@ -14,14 +23,6 @@
  * blocks or ignores SIGSEGV has lost that setting. So this is for what cannot be known before;
  * whoever can know makes the threads forget (stacks_forget).
  */
-#include "tracee/fault_fixup.h"
-
-#include <signal.h>
-#include <stddef.h>
-#include <string.h>
-
-#include "tracee/tracer.h"
-#include "unwind/image.h"
 
 void fault_fixup_forget(struct process *p)
 {

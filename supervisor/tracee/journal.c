@@ -1,13 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * journal.c - the record of planted functions and islands in the agent. It is written before they
- * are, and read by a later mtrun should we be killed.
- *
- * It lies in the process' private memory, so that a forked child has it, too. The program can write
- * there. So a record counts only if it agrees with the memory: a function's entry holds the jump to
- * a stub in one of the islands, in an executable mapping; an island is an anonymous r-x mapping of
- * exactly these bounds, empty or beginning with a hook of this agent's.
- */
 #include "tracee/journal.h"
 
 #include <errno.h>
@@ -17,6 +8,16 @@
 #include "base/maps.h"
 #include "base/proc.h"
 #include "patch/patch.h"
+
+/*
+ * journal.c - the record of planted functions and islands in the agent. It is written before they
+ * are, and read by a later mtrun should we be killed.
+ *
+ * It lies in the process' private memory, so that a forked child has it, too. The program can write
+ * there. So a record counts only if it agrees with the memory: a function's entry holds the jump to
+ * a stub in one of the islands, in an executable mapping; an island is an anonymous r-x mapping of
+ * exactly these bounds, empty or beginning with a hook of this agent's.
+ */
 
 /* ---- writing ------------------------------------------------------------- */
 

@@ -1,13 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * launch.c - finding a program, seeing whether it can be supervised, and starting it as if mtrun
- * were not there.
- *
- * The child waits on a pipe until it is seized, so that its exec is the first thing we see. It has
- * the environment, descriptors, signal mask, dispositions and timers that mtrun was started with,
- * and is in mtrun's process group, so that job control works as without us. Only the environment's
- * settings for MiniOB's MemTracer are changed.
- */
 #include "tracee/launch.h"
 
 #include <elf.h>
@@ -25,6 +16,16 @@
 #include "symbols/elf.h"
 #include "tracee/program.h"
 #include "tracee/terminal.h"
+
+/*
+ * launch.c - finding a program, seeing whether it can be supervised, and starting it as if mtrun
+ * were not there.
+ *
+ * The child waits on a pipe until it is seized, so that its exec is the first thing we see. It has
+ * the environment, descriptors, signal mask, dispositions and timers that mtrun was started with,
+ * and is in mtrun's process group, so that job control works as without us. Only the environment's
+ * settings for MiniOB's MemTracer are changed.
+ */
 
 /*
  * sigaction(3) without libc, which hides two signals that it uses itself (32, 33), and gives them

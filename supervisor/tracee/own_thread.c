@@ -1,18 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * own_thread.c - a thread of our own in a target.
- *
- * Why a thread. A userfaultfd and a clone of the memory can only be made by the process itself. If
- * one of the program's own threads made them, the descriptor would be in its table, and in that of
- * a child that is forked meanwhile; the clone's zombie would stay until the program happens to wait
- * for it. If mtrun were killed at that moment, both would stay as long as the process lives. Our
- * thread has a descriptor table of its own, which ends with it, and waits for its child, all by
- * itself. While it is traced we see in its registers what its calls return; when it is let go, or
- * we die, it runs to its end.
- *
- * A hostile process may overwrite the thread's code, and so have it do anything; its own threads
- * can do that as well. The descriptor is checked before it is used.
- */
 #include "tracee/own_thread.h"
 
 #include <errno.h>
@@ -29,6 +15,21 @@
 #include "tracee/stub.h"
 #include "tracee/tracer.h"
 #include "unwind/image.h"
+
+/*
+ * own_thread.c - a thread of our own in a target.
+ *
+ * Why a thread. A userfaultfd and a clone of the memory can only be made by the process itself. If
+ * one of the program's own threads made them, the descriptor would be in its table, and in that of
+ * a child that is forked meanwhile; the clone's zombie would stay until the program happens to wait
+ * for it. If mtrun were killed at that moment, both would stay as long as the process lives. Our
+ * thread has a descriptor table of its own, which ends with it, and waits for its child, all by
+ * itself. While it is traced we see in its registers what its calls return; when it is let go, or
+ * we die, it runs to its end.
+ *
+ * A hostile process may overwrite the thread's code, and so have it do anything; its own threads
+ * can do that as well. The descriptor is checked before it is used.
+ */
 
 #define PATIENCE_MS 1000
 #define STEPS	    16 /* system call stops, at most, until its call is made */

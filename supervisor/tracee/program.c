@@ -1,8 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * program.c - which programs mtrun refuses to supervise: those for other processors, 32-bit ones,
- * and static ones without a symbol for malloc; and which ones lose rights under it.
- */
+// SPDX-License-Identifier: GPL-3.0-or-later
 #include "tracee/program.h"
 
 #include <elf.h>
@@ -15,6 +11,11 @@
 
 #include "patch/libc_signature.h"
 #include "symbols/elf.h"
+
+/*
+ * program.c - which programs mtrun refuses to supervise: those for other processors, 32-bit ones,
+ * and static ones without a symbol for malloc; and which ones lose rights under it.
+ */
 
 static const char *machine_name(unsigned machine)
 {

@@ -1,12 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * restart.c - system calls that are interrupted by our stops.
- *
- * A blocking call that a stop interrupts has returned one of four codes that no program ever sees,
- * with orig_rax still its number: on the way back to the program the kernel makes the call again,
- * or returns EINTR if a handler was run. Where a call has returned EINTR itself, the kernel does
- * neither.
- */
 #include "tracee/restart.h"
 
 #include <errno.h>
@@ -16,6 +8,15 @@
 #include <sys/syscall.h>
 
 #include "base/proc.h"
+
+/*
+ * restart.c - system calls that are interrupted by our stops.
+ *
+ * A blocking call that a stop interrupts has returned one of four codes that no program ever sees,
+ * with orig_rax still its number: on the way back to the program the kernel makes the call again,
+ * or returns EINTR if a handler was run. Where a call has returned EINTR itself, the kernel does
+ * neither.
+ */
 
 /* As in the kernel's include/linux/errno.h. */
 enum {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * sigframe.c - finds signal frames on a stack by their pattern: among the registers that the kernel
- * saves, rip is followed by the flags and the segments; a 64-bit program's code segment is 0x33.
- */
 #include "tracee/sigframe.h"
 
 #include <stdlib.h>
 
 #include "arch/abi.h"
 #include "base/proc.h"
+
+/*
+ * sigframe.c - finds signal frames on a stack by their pattern: among the registers that the kernel
+ * saves, rip is followed by the flags and the segments; a 64-bit program's code segment is 0x33.
+ */
 
 #define DEPTH	 65536u
 #define LIBC_OWN (3ull << 31) /* signals 32 and 33 */

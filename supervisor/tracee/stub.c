@@ -1,4 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "tracee/stub.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "arch/abi.h"
+#include "base/maps.h"
+#include "base/proc.h"
+#include "tracee/restart.h"
+#include "tracee/tracer.h"
+
 /*
  * stub.c - sending a stopped thread through a routine of ours.
  *
@@ -18,18 +31,6 @@
  * would have at first: if a signal came meanwhile, a handler runs and the call ends as it should;
  * else it is restarted.
  */
-#include "tracee/stub.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-
-#include "arch/abi.h"
-#include "base/maps.h"
-#include "base/proc.h"
-#include "tracee/restart.h"
-#include "tracee/tracer.h"
 
 #define CALLS_MOST 10000 /* system call stops until a routine must have ended */
 /* a thread that makes no progress for so long is given up */

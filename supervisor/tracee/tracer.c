@@ -1,18 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * tracer.c - the one file that knows ptrace.
- *
- * Always PTRACE_SEIZE: stops are then told apart by the kernel (PTRACE_EVENT_STOP), a group stop
- * can be waited in (LISTEN), and nothing is sent to the tracee. Every thread, child and exec is
- * reported through its event option.
- *
- * Events are collected in rounds. wait4(2) looks at the newest tracee first: if each tracee were
- * resumed before the next event is asked for, new ones that stop again and again would keep an old
- * one stopped for ever. So the events of all that have stopped are collected before the first of
- * them is resumed; the next round begins when these are served. If a second event of a tracee was
- * collected, it was killed in between: it is at another stop by now, and must not be resumed from
- * that by mistake.
- */
 #include "tracee/tracer.h"
 
 #include <elf.h>
@@ -28,6 +14,21 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/proc.h"
+
+/*
+ * tracer.c - the one file that knows ptrace.
+ *
+ * Always PTRACE_SEIZE: stops are then told apart by the kernel (PTRACE_EVENT_STOP), a group stop
+ * can be waited in (LISTEN), and nothing is sent to the tracee. Every thread, child and exec is
+ * reported through its event option.
+ *
+ * Events are collected in rounds. wait4(2) looks at the newest tracee first: if each tracee were
+ * resumed before the next event is asked for, new ones that stop again and again would keep an old
+ * one stopped for ever. So the events of all that have stopped are collected before the first of
+ * them is resumed; the next round begins when these are served. If a second event of a tracee was
+ * collected, it was killed in between: it is at another stop by now, and must not be resumed from
+ * that by mistake.
+ */
 
 static long options(unsigned flags)
 {

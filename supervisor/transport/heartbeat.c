@@ -1,19 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * heartbeat.c - the beacons of all targets: clock, bell and `alive`, in a thread of its own.
- *
- * `alive` of each beacon is a robust futex: it holds this thread's id and is on its robust list.
- * When the thread dies, be it with the whole process by SIGKILL, the kernel walks the list and sets
- * FUTEX_OWNER_DIED in each word. The list's nodes must not lie in memory that a target can write,
- * and the kernel wants one fixed distance from node to word; so each mapping of a beacon has a
- * private page right before it, which holds the node:
- *
- *	| private page: struct robust_list | beacon page (shared) | ...
- *	^ node                             ^ + 4096, alive at + 8
- *
- * The bell: futex_waitv(2) (Linux 5.16) sleeps on up to BELLS bells at once. Without it they are
- * looked at with each tick of the clock.
- */
 #include "transport/heartbeat.h"
 
 #include <errno.h>
@@ -31,6 +16,22 @@
 
 #include "base/array.h"
 #include "base/space.h"
+
+/*
+ * heartbeat.c - the beacons of all targets: clock, bell and `alive`, in a thread of its own.
+ *
+ * `alive` of each beacon is a robust futex: it holds this thread's id and is on its robust list.
+ * When the thread dies, be it with the whole process by SIGKILL, the kernel walks the list and sets
+ * FUTEX_OWNER_DIED in each word. The list's nodes must not lie in memory that a target can write,
+ * and the kernel wants one fixed distance from node to word; so each mapping of a beacon has a
+ * private page right before it, which holds the node:
+ *
+ *	| private page: struct robust_list | beacon page (shared) | ...
+ *	^ node                             ^ + 4096, alive at + 8
+ *
+ * The bell: futex_waitv(2) (Linux 5.16) sleeps on up to BELLS bells at once. Without it they are
+ * looked at with each tick of the clock.
+ */
 
 #define TICK_MS	     3
 #define BELLS	     120 /* futex_waitv takes 128 at most */

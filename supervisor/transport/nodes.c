@@ -1,10 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * nodes.c - stacks as the target tells them. It can write whatever it likes, at any time. So a
- * number must be less than WIRE_NODES, and a parent's less than its child's: then each way to a
- * root ends. A node's depth is found out once; from then on its parent's must be one less, so the
- * way is never longer than that. A node that is deeper than DEEPEST has no parent.
- */
 #include "transport/nodes.h"
 
 #include <stdlib.h>
@@ -12,6 +6,13 @@
 
 #include "base/bounds.h"
 #include "base/space.h"
+
+/*
+ * nodes.c - stacks as the target tells them. It can write whatever it likes, at any time. So a
+ * number must be less than WIRE_NODES, and a parent's less than its child's: then each way to a
+ * root ends. A node's depth is found out once; from then on its parent's must be one less, so the
+ * way is never longer than that. A node that is deeper than DEEPEST has no parent.
+ */
 
 #define SIZE  ((uint64_t)sizeof(struct wire_node))
 #define FIRST 32768u /* nodes mapped here at first, and at a time: a MiB */

@@ -1,4 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "transport/shared.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/proc.h"
+#include "base/space.h"
+#include "transport/heartbeat.h"
+
 /*
  * shared.c - what a target shares with us, and what it can do with that.
  *
@@ -46,19 +60,6 @@
  *	guard, journal	private to the process, written by /proc/PID/mem. A journal is believed only
  *	                where the memory confirms it (journal.c).
  */
-#include "transport/shared.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include "base/proc.h"
-#include "base/space.h"
-#include "transport/heartbeat.h"
 
 #define SEALS_OF_NEW (F_SEAL_EXEC) /* vm.memfd_noexec sets it */
 #ifndef F_SEAL_EXEC

@@ -1,4 +1,13 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "unwind/callframe.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/search.h"
+
 /*
  * callframe.c - DWARF call frame information: FDEs, CIEs, and the little machine that their
  * instructions run on.
@@ -19,14 +28,6 @@
  *
  * Any other is "no rule" (CFA) or "lost" (a saved register).
  */
-#include "unwind/callframe.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/array.h"
-#include "base/search.h"
 
 enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7, DW_RIP = 16, DW_REGS = 17 };
 enum ra { RA_NONE, RA_OK, RA_UNDEFINED };

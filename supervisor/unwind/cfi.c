@@ -1,4 +1,20 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "unwind/cfi.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/search.h"
+#include "base/space.h"
+#include "symbols/elf.h"
+#include "symbols/module.h"
+#include "unwind/callframe.h"
+#include "unwind/cfi_synthesize.h"
+#include "unwind/go_frames.h"
+
 /*
  * cfi.c - the tables by which the trampoline walks stacks: built from a module's call frame
  * information, written into the image's pool.
@@ -18,21 +34,6 @@
  * that made their file anew while it was attached to could have kept a way to write there: what is
  * read back (cfi_lookup()) is checked.
  */
-#include "unwind/cfi.h"
-
-#include <elf.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/array.h"
-#include "base/search.h"
-#include "base/space.h"
-#include "symbols/elf.h"
-#include "symbols/module.h"
-#include "unwind/callframe.h"
-#include "unwind/cfi_synthesize.h"
-#include "unwind/go_frames.h"
 
 #define SLOTS_FEW  2048u /* most files have some hundred rules */
 #define SLOTS_MOST (WIRE_RULES * 2)

@@ -1,4 +1,15 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "unwind/cfi_synthesize.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arch/effect.h"
+#include "arch/insn.h"
+#include "base/array.h"
+#include "base/search.h"
+
 /*
  * cfi_synthesize.c - where the return address is, in code that nobody describes.
  *
@@ -24,16 +35,6 @@
  * All ranges together are one space of positions; for each position there is the state that its
  * instruction begins with.
  */
-#include "unwind/cfi_synthesize.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "arch/effect.h"
-#include "arch/insn.h"
-#include "base/array.h"
-#include "base/search.h"
 
 #define NO_POS UINT32_MAX
 

@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "unwind/go_frames.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/text.h"
+#include "symbols/elf.h"
+
 /*
  * go_frames.c - how the stacks of Go programs are walked.
  *
@@ -13,16 +24,6 @@
  * others, and costs the name of the function that called the switch. What a thread or a goroutine
  * begins in ends the walk: rbp is somebody else's there.
  */
-#include "unwind/go_frames.h"
-
-#include <elf.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/array.h"
-#include "base/text.h"
-#include "symbols/elf.h"
 
 /* bytes in which a frame is made: the check for room on the stack comes first */
 #define PROLOGUE 64u

@@ -1,13 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/*
- * image.c - the tables that all processes of one program image share.
- *
- * A module's unwind rows are built once and stay in the tables' pool. Which of them a process sees
- * is its own table (wire_modules): there are two, the one not in use is filled, then a single store
- * publishes it, of a number that only grows. A walk that still reads the old one sees what was
- * right a moment ago; and that it was not being filled anew meanwhile, for the next publication, it
- * sees from the number.
- */
 #include "unwind/image.h"
 
 #include <errno.h>
@@ -24,6 +15,16 @@
 #include "patch/patch.h"
 #include "symbols/elf.h"
 #include "unwind/cfi.h"
+
+/*
+ * image.c - the tables that all processes of one program image share.
+ *
+ * A module's unwind rows are built once and stay in the tables' pool. Which of them a process sees
+ * is its own table (wire_modules): there are two, the one not in use is filled, then a single store
+ * publishes it, of a number that only grows. A walk that still reads the old one sees what was
+ * right a moment ago; and that it was not being filled anew meanwhile, for the next publication, it
+ * sees from the number.
+ */
 
 /* a module's tables; the key is what makes two modules' rows the same */
 struct built {

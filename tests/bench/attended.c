@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * attended.c THREADS - is attached to while all its threads allocate. For each line on standard
  * input it prints the longest time, in microseconds since the last line, in which none of them got

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * blocks.c COUNT LOW HIGH [FREED%] - COUNT live blocks of LOW..HIGH bytes (log-uniform), from
  * a few call sites. With FREED, so many blocks in a hundred more are made and freed again among

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * churn.c DEPTH BLOCKS N - N times one of BLOCKS blocks, chosen at random, is freed and replaced by
  * one of another random size, allocated DEPTH frames deep by one of 64 ways. Prints the ns that one

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * crossing.c THREADS SECONDS - an allocator's stress: blocks are freed by other threads than those
  * that allocated them. Each thread replaces random blocks of a set of its own; then the sets move

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * ledger.c [EVENTS] [TRACE-FILE...] - what an event costs in the supervisor: from the ring through
  * the stream into the ledger, in ns, and what a live block costs in bytes of our memory, with both

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * linked.c BLOCKS SIZE RATE FILE - a heap to be searched for leaks: BLOCKS live blocks of SIZE
  * bytes from a thousand stacks, each with eight pointers to others at random, one in a hundred held

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * pairs.c DEPTH THREADS PAIRS [STEP] - malloc+free pairs at a call depth. Prints the ns that one
  * pair took, from inside: wall time of the slowest thread over its PAIRS.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * room.c HELD THREADS PAIRS SIZE RUN - holds HELD bytes, and then each thread allocates RUN blocks
  * of SIZE bytes, frees them last in first out, and again, until it has made PAIRS of both. With RUN

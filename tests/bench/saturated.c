@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * saturated.c THREADS SECONDS - a server with no time to spare: each thread replaces one of 64
  * blocks, writes to it and works for some hundred ns, all the time. Prints how many allocations a

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * spawn.c HOW CHILDREN - so many children, one after the other: HOW is `spawn` (posix_spawn of
  * /bin/true), `vfork` (vfork and execve of it) or `fork` (which ends at once). Prints the

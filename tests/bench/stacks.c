@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * stacks.c STACKS LIVE PAIRS - allocations from many call stacks, at random. Prints the ns that one
  * free+malloc pair took.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * fuzz_callframe.c - unwind information as hostile as can be. The first byte says which format; the
  * rest is the section.

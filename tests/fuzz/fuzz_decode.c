@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * fuzz_decode.c - STATE and EVENTS blocks with whatever in them, one after the other, into two
  * replayed ledgers: into one block by block, into the other with stops in between. Both come to the

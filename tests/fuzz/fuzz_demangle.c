@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* fuzz_demangle.c - any string as a mangled name. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * fuzz_elf.c - an ELF file as hostile as can be: every question of elf.h is asked, and every byte
  * that an answer points at is read.

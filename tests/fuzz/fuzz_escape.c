@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * fuzz_escape.c - any string as a name: what is printed of it is UTF-8 on one line, and nothing
  * unsafe.

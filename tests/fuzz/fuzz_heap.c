@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * fuzz_heap.c - a .heap file with whatever in it, behind a checksum that is right: what opens is
  * looked at in every way that commands do.

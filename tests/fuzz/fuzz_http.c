@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * fuzz_http.c - bytes on a connection of --listen: through evhttp's parser, the guard and the
  * router, to a server that answers from a recorded profile. Whatever comes, each answer has a known

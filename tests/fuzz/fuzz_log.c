@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * fuzz_log.c - log files with whatever in their blocks, behind checks that are right: what opens is
  * asked all that commands ask.

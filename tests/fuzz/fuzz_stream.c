@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * Whatever a target may store in its rings: the stream and the ledger take it, and end up with
  * totals that agree with their blocks.

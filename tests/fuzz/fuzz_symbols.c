@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * fuzz_symbols.c - symbol tables, DWARF and .gnu_debugdata as hostile as can be: each address has
  * at least one frame, whose strings end.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * count.c - an independent witness: counts what a program asks of its allocator, by LD_PRELOAD.
  *

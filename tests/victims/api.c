@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * api - a program that asks for its own memory by mtrun.h and knows what the answer must be: it adds up itself what it holds.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * attach.c - is attached to and left again while it works. Each of N threads keeps blocks, each filled with what its address and size say, and looks at each
  * again before it gives it back; others sleep in one kind of system call each, which must not end with EINTR. Handlers run at 1 kHz, too, if told.

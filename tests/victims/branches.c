@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * branches.c - 100000 stacks: five levels of ten functions, each of which calls all of the next level; each e0 ... e9 allocates, and nothing is freed. It says how
  * many bytes there are below each of a0 ... a9, and ends by _exit(2), so that they stay.

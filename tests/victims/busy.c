@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * busy.c - does a known amount of everything and prints a sum that depends on all of it: whether or not mtrun is killed meanwhile, the line is the
  * same. Arguments: what (alloc, threads, fork, dl, exec, map, all), how many turns, a library to open.

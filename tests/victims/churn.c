@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* churn.c - threads that come and go, each leaves something behind, also in a key's destructor and by pthread_exit. Argument: how many. */
 #define VICTIM_MAIN
 #include "victim.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * closer.c - is rude to descriptors while it allocates. Argument: close (all above 2), range (close_range), replace (a file of its own is put over
  * every number; nothing may be written into it), exhaust (none is left), all (0 to 2 as well, after the report).

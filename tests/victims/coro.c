@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* coro.c - coroutines: stacks from malloc and mmap, allocated on, freed, used again, at the same addresses with other frames. Argument: rounds. */
 #define VICTIM_MAIN
 #include "victim.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * crossings.c ROUNDS N: a second thread gets and keeps N blocks of 100 bytes, so that it holds far more than 1000000 bytes; it frees them
  * and begins again, with blocks a byte larger. It prints the size of the request that crosses 1000000 in each round ("cross SIZE").

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * crowd.c WAITING BLOCKS BUSY PAIRS PASSING - WAITING threads that allocate BLOCKS blocks each, of
  * 100 bytes, and then wait; BUSY threads that make PAIRS pairs of an allocation and its release

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * die.c - ends at once in the middle of things: everything up to that instant must be in the report. Argument: kill, abort, segv, _exit (from a
  * thread, others busy), exit_group, thread_kill (SIGKILL of itself from a thread), last (main thread leaves first, a thread ends the process), pthread

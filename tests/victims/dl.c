@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* dl.c - dlopen and dlclose in a loop, at the same and at other addresses. Arguments: the library, rounds, the library under another name. */
 #define VICTIM_MAIN
 #include "victim.h"

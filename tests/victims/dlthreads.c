@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* dlthreads.c - libraries come and go in some threads while others allocate, fork and start threads. Arguments: rounds, a library for each thread. */
 #define VICTIM_MAIN
 #include "victim.h"

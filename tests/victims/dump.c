@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * dump.c - does what it is told, a line each on its standard input, and after each line prints its books: live bytes, live blocks, bytes and blocks allocated
  * ever, the most bytes that were live.

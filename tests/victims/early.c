@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* early.c - allocation before main (preinit, constructors), in atexit handlers and in destructors. */
 #define VICTIM_MAIN
 #include "victim.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * eldest.c HOW [N] - N threads, 40, made one after the other, each of which makes others without end:
  * `threads` that end at once, `children` that do, `chain`: threads each of which makes the next; or

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* ends.c - exits or dies as told: `exit N`, `signal N`, `stop` (itself, then exits 7), `wait` (prints ready; TERM 11, HUP 12, USR2 13, INT 14, else 15). */
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* family.c - every allocation function of C, each on lines of its own: given, given back, refused, of size zero. */
 #define VICTIM_MAIN
 #include "victim.h"

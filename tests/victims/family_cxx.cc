@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* family_cxx.cc - every operator new and delete. Sizes are the sizes the program asked for. */
 #define VICTIM_MAIN
 #include "victim.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * family_tree.c - children. A forked one starts with its parent's live blocks and counts of 0; one made by vfork or posix_spawn is nobody until it
  * executes; an exec starts anew. Lines of a child begin with `PID `. Argument: fork, threads (fork from a thread while others allocate), vfork, spawn,

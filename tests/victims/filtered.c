@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* filtered.c - runs a program under a seccomp filter that forbids what nobody here calls, as containers do. */
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* forks.c - N children, one after the other; each releases one block of its parent's. With `exec` every tenth of them becomes true(1), and a GB of addresses is reserved; with `wait` a line is waited for. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* fourlines.cc - a vector, a map, a string and a plain new that grow: four sites, each at its own line of this file. Argument: rounds. */
 #define VICTIM_MAIN
 #include "victim.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * handled.c SECONDS: a thread that allocates and is signalled all the time, by handlers that map, unmap and remap (and are interrupted by another one that does);
  * a thread that asks mtrun_allocated_memory() all the time. It prints how much more is allocated at the end than at the beginning: 0, and how many

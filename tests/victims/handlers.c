@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * handlers.c - allocates in handlers that interrupt recursions at random depths, and says for each block which functions are on the stack.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * heap THREADS BLOCKS MOST HOLE - a heap in many states, for who comes when it is there already: in each thread BLOCKS blocks of up to MOST bytes, every
  * HOLE-th of them freed again (0: none). Then lines on standard input say what to do; when it is done `in use BYTES` tells what the allocator itself has

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * Blocks that are held in each way there is, one each, and each of them by nothing else. Prints `NAME ADDRESS`, then waits for the end of its stdin.
  *	variable	by the third of an array of pointers

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * hostile.c - attacks mtrun through everything that it shares with a program that it supervises.
  *

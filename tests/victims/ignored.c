@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * ignored.c - sleeps in calls that a handler would end with EINTR, while a child sends signals that the program ignores, and ends. Prints how each call ended:
  * natively none of them hears of it. Then one signal has a handler, and each ends with EINTR.

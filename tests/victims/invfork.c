@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * invfork.c MS N: waits for a line on standard input. Then one thread is in a vfork for so many milliseconds, until its child runs true(1), and says so ("vfork");
  * another gets N blocks of 1000 bytes meanwhile, one each millisecond, and keeps them. It prints the longest that one of these took, in ms, how many were

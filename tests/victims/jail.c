@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * jail.c - goes to seccomp jail, then allocates: any system call but write and exit would kill it. Arguments: strict, or filter (by prctl), filter2 (by
  * seccomp()), thread (every thread, TSYNC), errno (a filter that refuses quietly); how many blocks.

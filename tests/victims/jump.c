@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* jump.c - longjmp out of deep frames that allocate, siglongjmp out of handlers, also of one that interrupted mmap. Argument: rounds. */
 #define VICTIM_MAIN
 #include "victim.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * lent.c - waits until somebody has loaded a library with these two functions into it (a debugger), then calls them: 777 bytes from the
  * library's own line, 1000 from an allocator that the library defines. Makes the file `came`, then waits for its end. With an argument, anybody may trace it.

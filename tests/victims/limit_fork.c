@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * limit_fork.c - under a limit of 1000000 bytes of heap that fails requests: three children with 400000 bytes of their parent's have room for
  * 600000 more each, to the byte, and take none of the parent's.

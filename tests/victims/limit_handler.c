@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * limit_handler.c - maps and unmaps pages in a timer's handler, while the program itself allocates and frees, well below any limit. It has at most 3 MB at once (2.5 of
  * them in one block) and 16 pages for each thread. At the end: `HANDLED REFUSED`, how often a handler was run and how often anything was refused. Arguments: threads, ms.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * limit_map.c - mappings under a limit of 4 MiB that fails requests (-c mmap). Each line: what was tried, 1 or 0 for whether it was granted, as it has to
  * be by our own count; a refusal must say ENOMEM. At the end exactly 4 MiB are accessible.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * limit_wait.c FILE [children]: under a limit of 1000000 bytes of heap. One thread counts in FILE as long as it runs; the other asks for what there
  * is no room for, and goes on when it has an answer: 1 granted, 2 refused. `children`: three of them wait, of whom one has a child, and so on.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * loaded.c BLOCKS STACKS FILE [SIZE [threads]] - BLOCKS live blocks of SIZE..2*SIZE bytes from STACKS stacks (at most 10^5); then one of them, chosen at
  * random, is replaced from another stack, as fast as that goes, until FILE is gone. `threads`: meanwhile another thread makes threads, one after the other.

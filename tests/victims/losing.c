@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * Loses blocks when it is told to, and prints what it has lost so far: `lost BYTES BLOCKS INDIRECT_BYTES INDIRECT_BLOCKS`, and `kept BYTES BLOCKS` that are held by
  * a variable. Commands, a line each on stdin:

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* lost.c - leaks of C programs (lost.h). $LOST_LIBRARY: lost_plugin. The cases that are called keep_... lose nothing. */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* lost_cxx.cc - leaks of C++ programs (lost.h). The cases that are called keep_... lose nothing. */
 #include <deque>
 #include <exception>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * map.c - the program's own mappings. Argument: which scenario. Each prints what is accessible (mmap), what is mapped at all (mmap_reserved),
  * and the calls that gave and took (maps, unmaps), where they are beyond doubt.

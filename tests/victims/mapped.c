@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * mapped.c - mappings that are expensive to look at: `huge` 64 TB that are reserved and not touched, `many` as many mappings as the kernel allows, half of
  * them with a page in memory, `moving` two threads that map and unmap for as long as it runs, `all` these at once. It says `ready`, and what of its

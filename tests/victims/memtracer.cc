@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * memtracer - a program that asks by the names of MiniOB's MemTracer: built against libmemtracer.so, or (WITH_HEADER) with mtrun's header in
  * its place. Prints what is answered and what it holds: `ALLOCATED META LIMIT HELD BLOCKS`.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * names.c - everything that has a name: functions and source files, whose names the test puts in place of those below in the executable; a library, its path
  * given; the process, a thread, a mark and a snapshot, their names given. It has 9 blocks live then; it ends when its input does.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * orphans.c ROUNDS HOW - ROUNDS processes, one after the other: three threads of each fork as fast as
  * they can, until the first one ends them all, HOW: `exit`, or `exec` of /bin/true. So some forks are

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * passing.c THREADS ROUNDS - threads pass blocks of 1 MB to each other, and keep two sums of them: `held`, added to after the call of malloc and subtracted from
  * before that of free, and `asked`, added to before and subtracted from after. What is allocated is never less than the one, nor more than the other. Prints the

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * phases.cc - a program with a shape over time, each phase some 300 ms: pictures are loaded, an index is built of many small blocks, pictures are dropped
  * (the peak is before that), some are loaded again. In between much that is freed at once. It marks what it does (mtrun_mark), and ends with half of it live.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * planted.cc - a server that works in two threads, and leaks when it is told to, a line each on stdin; $LOST_LIBRARY: lost_plugin. It answers with what has
  * leaked that way so far, `KIND DEFINITE_BYTES BLOCKS INDIRECT_BYTES BLOCKS`:

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* pool.c - an allocator of the program's own, for --hook: pool_get(pool, size), pool_zero(n, size, pool), pool_resize(pool, p, size), pool_put(pool, p),
  * pool_aligned(alignment, size), pool_out(&p, alignment, size). */
 #define VICTIM_MAIN

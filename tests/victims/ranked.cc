@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * ranked.cc - a map, single new char[4], a vector and a string, each in a function of its own, so many of each that they rank alike by the bytes asked for
  * and by jemalloc's size classes. Prints what each holds, and the sum.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * rawcalls.c - what a `syscall` instruction must not change, whatever is in its place: registers, flags, the 128 bytes below the stack pointer, a second
  * return on the same stack (vfork), threads that have no libc and unmap their own stack, a thread pointer that is put away meanwhile. Argument: what. Ends

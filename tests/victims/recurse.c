@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* recurse.c - a recursion that allocates at every level, on the way down and on the way up. Argument: how deep. */
 #define VICTIM_MAIN
 #include "victim.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * resident.c - a program that knows which of its pages are in memory, and what for. It says so, one `is KEY BYTES` a line, then `ready`, and waits until its stdin ends.
  *

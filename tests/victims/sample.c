@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * sample THREADS MB [step|fork]: in each thread functions that allocate MB megabytes each, in blocks of their own sizes. Prints what each of them must have
  * allocated: `site FUNCTION LIVE_BYTES LIVE_BLOCKS TOTAL_BYTES TOTAL_BLOCKS TEMPORARY KINDS`, and ends. KINDS is what the blocks are, SIZE:BLOCKS of all that

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* screens.cc - names as C++ programs have them: deep, long, of templates. It holds 100 blocks of 1000 bytes in hold(), and waits. */
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * seals.c - seals mtrun's memory in it as soon as it is there (mseal(2)), and says `sealed N`, or `no such call`; allocates meanwhile, and until its input ends.
  * Status 7.

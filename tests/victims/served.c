@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * served.c - for each line of its standard input, `N`, it allocates N blocks of 1000 bytes that it
  * keeps and N of 300 that it frees, and says how many bytes are live by its own count and how many

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * shapes.c - a few functions that hold different amounts at different moments: at a snapshot called "one", at the peak, at the end. For each moment
  * it prints what each function holds: `MOMENT FUNCTION BYTES BLOCKS`, largest first; `total`: what it allocated ever.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * signals.c - allocation in signal handlers: of a timer that interrupts code that does not allocate, of raise(), of a timer during mmap and
  * munmap (which hold no lock of the allocator), on an alternate stack, of another thread's pthread_kill. Argument: rounds.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* sites.c - many sites, known sizes and counts, at several depths of the call tree; every third block given back. Argument: rounds. */
 #define VICTIM_MAIN
 #include "victim.h"

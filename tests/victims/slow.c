@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * slow.c - seven busy threads and one that allocates now and then; it says when by its own clock: `when ADDRESS SIZE BEFORE AFTER LATE`. BEFORE, AFTER: ms of
  * CLOCK_MONOTONIC around the call. LATE: ms that the thread of the tracer that keeps the time (`mtrun-heartbeat`) may have been late then without being able to help it: ready, but

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * spikes.c N FILE [ASK] - each 250 ms 50 MB for 5 ms, N times. Into FILE go commands that ask what was live in the middle of each (ASK: a command with
  * %s for the clock time and %d for the spike's number).

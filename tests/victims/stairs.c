@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * Rises to a peak in steps, falls, and rises again; says of each step what is live in it, in bytes, and
  * when the middle of it was, in ms since the first one began.

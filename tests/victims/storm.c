@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * storm.c SECONDS - a timer of 1 ms whose handler makes system calls, beside a loop that allocates: at the end it tells how often the handler ran, and which
  * signals are blocked; its status is 0 if the timer still runs.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * surroundings.c - says everything that a program can see of how it was started, for comparison with and without mtrun. Numbers that differ from run to
  * run (process ids) are given by their relations.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * switched.c - works while recording is switched off and on, and knows what it has. Each thread keeps blocks and mappings with what is written in them, looks at each
  * before it gives it back, and remembers in which epoch it was got: the number is read before the allocating function is called. Commands are bytes, read

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * taken.c - memory that a stack once led into is taken away, in the way that is named; the program never touches it again, and goes on.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* threads.c - threads that hand blocks to each other: what one took another gives back, reallocs, or keeps. Arguments: threads, rounds. */
 #define VICTIM_MAIN
 #include "victim.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* throw.cc - exceptions that fly through frames that allocate, from constructors, out of operator new itself. Arguments: rounds; anything: not the last. */
 #define VICTIM_MAIN
 #include "victim.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * unfolds.c - functions with short names that refer back to their own parts, and would be terabytes long as people write them: of C++, of C++ with a pack, of
  * Rust and of D. Each keeps one block, of 1000, 1001 .. bytes. Status 7.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * unheard.c SECONDS [dl FILE | jail]: two threads that allocate, resize and free, or load and unload FILE, for so long; all that they have had is freed at the
  * end. `jail`: after strict checks of every system call. It prints the longest pause of a thread in ms, how many calls gave no memory, and how

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * usable.c - what the allocator set aside, as malloc_usable_size() says, for each line that allocated. Usage: usable MODE [N]
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* wood.c LEVELS BLOCKS - BLOCKS live blocks from 2^LEVELS stacks; then, after the file descriptor 3 or standard output is told, at full speed for ever. */
 #include <stdio.h>
 #include <stdlib.h>

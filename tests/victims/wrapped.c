@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* wrapped.c - 30 blocks of 100 bytes and 20 of 50 by wrappers with well-known names. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * wrong.c [wait|later] WHAT [TIMES] - frees what it should not, in C; or does what looks like that and is right: `fine`, `forks`, `libcs`.
  */

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * wrong_cxx.cc GIVER TAKER - a block by GIVER (malloc, new, array, nothrow, aligned, strdup, realloc) is freed by TAKER (free, delete, array),
  * which goes with it or not. `fine`: much that looks wrong and is right.

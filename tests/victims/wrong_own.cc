@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * wrong_own.cc - a program with operators of its own over malloc, so that it may mix them with free; built with -DOWN_FREE also with a malloc
  * and a free of its own, to which freeing twice is nothing. Nothing of it is an error.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_insn.c - our instruction lengths and branch displacements against capstone's, over the code
  * of libraries that use every corner of the instruction set.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_escape.c - what is printed of a text: whatever its bytes are it is UTF-8 on one line,
  * without anything unsafe, and what it was can be told from it.

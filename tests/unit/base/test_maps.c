@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* test_maps.c - mappings of this very process. */
 #include <errno.h>
 #include <fcntl.h>

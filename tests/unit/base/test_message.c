@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_message.c - what a thread says that is not to wait for a reader comes whole, in order and
  * once, when another one flushes; and where it is too much, how much is lost is said.

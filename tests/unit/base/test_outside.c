@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_outside.c - files that somebody else named: whose rights, which kinds, which root directory.
  * Of children of this process.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* test_patient.c - memory of this very process, some of which never comes. */
 #include "base/patient.h"
 

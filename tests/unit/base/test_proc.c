@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* test_proc.c - /proc and memory, with this very process and children of it. */
 #include <errno.h>
 #include <fcntl.h>

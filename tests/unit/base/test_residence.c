@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* Which pages of ours are in memory, by each of the two ways; and that holes cost nothing. */
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * The table of live blocks, in each layout and while it changes, against a plain array, with
  * friendly, unfriendly and hostile addresses; and what it costs.

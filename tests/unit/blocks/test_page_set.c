@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* A set of pages against a plain array; and that it has an end, whatever it is told. */
 #include "blocks/page_set.h"
 #include "test.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_large.c - which releases take a ticket: those of large blocks, whatever else has the same
  * hash.

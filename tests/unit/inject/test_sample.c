@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * Sampling in numbers: the hooks' logarithm against libm's, their distances against the
  * distribution that they are to have, what blocks stand for against the sums that it is to be right

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_walk.c - how the trampoline finds the rule of a pc while modules are published, and in
  * tables that somebody has scribbled over; and that what a thread remembers of its stacks never

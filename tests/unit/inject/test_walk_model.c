@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_walk_model.c - stacks with frames of every kind, against a second, plain walk that remembers
  * nothing: as they are built, and after one word that may decide something has changed. What the

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * What of stacks is a root, in the memory of this process itself: of a thread that is in a function
  * what that can still see, and nothing below; also where a handler runs on another stack.

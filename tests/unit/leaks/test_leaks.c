@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * What is lost in memory that is made up here: small cases with answers that can be seen at once,
  * and random ones against a plain implementation of memcheck's rules.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * Lists of live blocks that are made in slices while events go on, against an array of what lived
  * when they were begun; in both layouts of the table, and while one becomes the other. And how long

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_counted.c - sampling in the ledger: blocks that stand for others, the table `known` of the
  * process, in which each block is counted that a hook has counted, and both in forked children.

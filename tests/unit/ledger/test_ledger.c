@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * The ledger against a model that is too simple to be wrong: arrays that are searched from front to
  * back, a breakdown that is copied at each new peak. A million random events; after each the totals

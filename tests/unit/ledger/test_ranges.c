@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_ranges.c - the row of ranges against an array of pages: what is where, what is cut out, that
  * neighbours of one call are one range, and who holds a reference.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * The timeline against models that are too simple to be wrong: one that keeps what every stack
  * total held at every moment, and for merged intervals one that takes the maximum over what the

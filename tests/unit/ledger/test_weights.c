@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_weights.c - what sampled blocks stand for: the table against an array, and sums of what is
  * given against the sums that they are to be.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * A ledger that is logged, and what is made of its log again: a replay of all, one from each
  * checkpoint, and what was live at each interval. The truth is the live ledger (test_ledger.c has a

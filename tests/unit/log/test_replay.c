@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * Log files against the ledger that they were written from: two processes with random events, in
  * one file and in several, whole, cut and damaged. What is asked of the log must be what the ledger

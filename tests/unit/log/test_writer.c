@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * Log files as the writer leaves them, taken apart here by the offsets of mtrun-log(5) and by
  * libzstd and libxxhash themselves; which of them stay; what happens to one that cannot be written.

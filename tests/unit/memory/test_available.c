@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* test_available.c - what is left in cgroups of both versions, told by files of our own. */
 #include <sys/stat.h>
 #include <unistd.h>

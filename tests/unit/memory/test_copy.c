@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_copy.c - which pages of a process are there, and copies of them: of a child that stands
  * still, whose pages we know because they were ours.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * What was given back, in the memory of this process itself: the stacks of its threads, and parts
  * of a mapping that are declared to be glibc's heap.

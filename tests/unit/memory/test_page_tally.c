@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * Pages in memory and what of them is live, against a model that has a number for each byte; and
  * that forged blocks cost no time.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_protect.c - what a process may do with its mappings while their pages are protected, and
  * stop being so: a mapping that is touched then for the first time stays one.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_rounds.c - the memory of a child that writes, copied in rounds: what the first pieces say of
  * how fast that is, and that the copy is right in the end.

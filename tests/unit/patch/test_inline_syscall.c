@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_inline_syscall.c - finding `syscall` instructions: in code of this program's own, with and
  * without room for a jump. An argument: a file whose sites are listed.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_libc_signature.c - the allocator in stripped static programs, built here with the libc.a
  * that we were linked with.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_patch.c - instructions moved elsewhere do what they did: each case is bytes, put into
  * memory, redirected to its copy, and called.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_plant.c - planting: into files, to see that every allocator function can be moved; and into
  * this very process.

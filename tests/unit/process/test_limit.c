@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_limit.c - whether a request fits, against a pretended target: what was given in advance,
  * what is in flight, what must be waited for, and a target that writes what it likes.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* test_marks.c - the labels of a program: in order, and bounded. */
 #include "process/marks.h"
 #include "test.h"

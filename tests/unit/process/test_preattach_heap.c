@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* What preattach_heap.c finds in a child's heap against the child's own mallinfo2(). */
 #include "test.h"
 

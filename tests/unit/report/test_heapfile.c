@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_heapfile.c - a .heap file says what was put into it; one that was cut, changed or made up
  * says what is wrong with it, and nothing worse.

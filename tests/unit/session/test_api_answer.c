@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_api_answer.c - answers to a program's own questions, against a pretended target: what
  * counts, what must be waited for, and texts at any address.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * The session's lock with several askers at once: it is one's at a time, askers have it in the
  * order in which they came, the loop has its turns though they never rest, what they have done is

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_capturing.c - captures of a program that runs: this one, started once more. Its threads write
  * numbers into pages, one after the other, and replace blocks, and what they have written says

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_credible.c - what processes may say of themselves: a child that has some memory, and ledgers
  * that are filled for it.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* test_demangle.c - readable names, and the namespace or crate that a function belongs to. */
 #include "symbols/demangle.h"
 #include "symbols/site_rule.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_elf.c - the ELF reader: what it says of files whose contents are known, and that no file
  * makes it stumble.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_go_functions.c - Go's table of functions: tables made by hand of each format, cut anywhere,
  * and with any word changed.

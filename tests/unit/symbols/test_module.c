@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_module.c - what is mapped where: in this process, whose own linker is the judge, and in maps
  * that are made up.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_note.c - this program uses mtrun.h: its own notes are found, and name its functions; forged
  * ones are not believed.

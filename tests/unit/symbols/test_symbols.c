@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_symbols.c - addresses to frames, against addr2line of binutils (or llvm-symbolizer, where
  * binutils 2.40 does not read what clang writes). Programs are compiled here, in a directory that

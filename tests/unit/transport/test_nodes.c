@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* test_nodes.c - ways out of stacks, as written by hooks and by a program that writes what it likes. */
 #include "transport/nodes.h"
 

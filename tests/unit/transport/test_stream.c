@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * The stream against a pretended target. One that plays all its threads by turns, so that the true
  * order is known and any delay between taking a number and storing the event can be played; one of

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_cfi.c - our unwind rules against libdw's reading of the same files, as independent truth;
  * and against bytes that make no sense.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * test_cfi_synthesize.c - rules read off the instructions, compared with what the compiler said:
  * the code of libraries that do have call frame information is taken as if they had none. A rule

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* api_more - another translation unit that asks. */
 #include "../../../inject/mtrun.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* api_plugin - a library that asks, from its constructor on. */
 #include "../../../inject/mtrun.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * hidden_operators.cc - a library whose operators new and delete are its own and are not exported (the linker is told so): those that are here, or
  * with -DRUNTIME those of the C++ runtime that is linked into it. What it gives others delete, and what others give it deletes. With -DUSER:

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* lent_lib.c - loaded into ../lent.c: allocates, and has an allocator of its own (--hook valloc_of_mine). */
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* lost_plugin.c - a library for lost.c, whose data hold the only pointer to a block, with another one on it. */
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * memtracer - stands for MiniOB's libmemtracer.so, written after what that does: the same names are exported, what is allocated through them is added
  * up (the executable's text in it), a limit and an interval are taken from the environment, a thread prints every interval, at first at once, and

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* nolibc.c - a program without a libc, for -nostdlib -static: it says hello and leaves. */
 #include <sys/syscall.h>
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* plain_plugin.c - a library that allocates when asked, and keeps no books (../switched.c). */
 #include <stdlib.h>
 

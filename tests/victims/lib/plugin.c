@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* plugin.c - a library that allocates: in its constructor, when asked, in its destructor. Books are the program's (../dl.c). */
 #include "../victim.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* heavy.cc - work for compilers: includes that cost some millions of allocations, and a little code that instantiates them. */
 #include <iostream>
 #include <map>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * mix.c - every function of the C family in a fixed pseudo-random order, one thread. Prints on stderr, from its own arithmetic:
  * allocs frees total live. Nothing else in it allocates (the text is written with write(2)).

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * mix.cc - C++ operators, containers, exceptions and threads on whatever allocator it is linked with. What it prints does not depend on the order of its threads.
  */

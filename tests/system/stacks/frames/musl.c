@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /* musl.c - a program for musl, whose libc has no call frame information: allocations called by it, calling back from it, in threads, in handlers. */
 #include <pthread.h>
 #include <search.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-3.0-or-later */
+// SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * victim.c - allocates from a signal handler while libcrypto's assembly runs: `victim SECONDS`, or until the file FRAMES_DONE is there.
  *
