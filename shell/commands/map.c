@@ -93,7 +93,7 @@ static void print_map(const struct call *call, const struct residency *r, const 
 static void print_kept_row(FILE *out, uint64_t pages, uint64_t live, const int *width)
 {
 	fprintf(out, "kept:%-*" PRIu64 "  live:%-*" PRIu64 "  pages:%-*" PRIu64 "  ", width[0],
-		pages * TALLY_PAGE, width[1], live, width[2], pages);
+		pages * PAGE, width[1], live, width[2], pages);
 }
 
 static void kept_cells(struct grid *g, const char *function, const char *place, uint64_t pages,
@@ -103,7 +103,7 @@ static void kept_cells(struct grid *g, const char *function, const char *place, 
 
 	grid_cell(g, function);
 	grid_cell(g, place);
-	grid_cell(g, layout_size(g->layout, &size, pages * TALLY_PAGE));
+	grid_cell(g, layout_size(g->layout, &size, pages * PAGE));
 	grid_cell(g, layout_size(g->layout, &size, live));
 	grid_cellf(g, "%" PRIu64, pages);
 }
@@ -157,14 +157,13 @@ static void print_frag(const struct call *call, const struct mapping *m, size_t 
 
 	escape_printf(out,
 		      "%" PRIu64 " page%s (%s) of which at most half is live: %s of live blocks\n",
-		      r->all.pages, plural(r->all.pages),
-		      size_text(&kept, r->all.pages * TALLY_PAGE),
+		      r->all.pages, plural(r->all.pages), size_text(&kept, r->all.pages * PAGE),
 		      size_text(&live, r->all.live_bytes));
 	if (call->layout.columns) {
 		screen_frag(call, m, n);
 		return;
 	}
-	width[0] = snprintf(NULL, 0, "%" PRIu64, r->all.pages * TALLY_PAGE);
+	width[0] = snprintf(NULL, 0, "%" PRIu64, r->all.pages * PAGE);
 	width[1] = snprintf(NULL, 0, "%" PRIu64, r->all.live_bytes);
 	width[2] = snprintf(NULL, 0, "%" PRIu64, r->all.pages);
 	for (size_t i = 0; i < n && !ferror(out); i++) {
@@ -193,7 +192,7 @@ static void print_frag(const struct call *call, const struct mapping *m, size_t 
 static void kept_json(struct json *j, uint64_t pages, uint64_t live)
 {
 	json_uint(j, "pages", pages);
-	json_uint(j, "kept_bytes", pages * TALLY_PAGE);
+	json_uint(j, "kept_bytes", pages * PAGE);
 	json_uint(j, "live_bytes", live);
 }
 

@@ -293,8 +293,6 @@ char *proc_command_line(pid_t pid)
 
 /* ---- memory -------------------------------------------------------------- */
 
-#define PAGE 4096u
-
 /*
  * At once: the lock on the process' mappings, for which its threads may queue, is taken once for
  * each element.

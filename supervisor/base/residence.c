@@ -21,8 +21,6 @@
  * that maps ahead of us cannot keep us for longer than that.
  */
 
-#define PAGE 4096u
-
 /* bytes of addresses for the first call; where there is little, each is larger than the last */
 #define STEP	  ((uint64_t)128 << 20)
 #define STEP_MOST ((uint64_t)8 << 40)
@@ -124,10 +122,10 @@ static void read_pages(struct residence *r, raddr_t start, raddr_t end, const st
 
 static void look_at(struct residence *r, raddr_t start, raddr_t end, const struct look *look)
 {
-	start &= ~(raddr_t)(PAGE - 1);
+	start = page_down(start);
 	if (end > UINT64_MAX - PAGE)
 		return;
-	end = (end + PAGE - 1) & ~(raddr_t)(PAGE - 1);
+	end = page_up(end);
 	if (r->fd < 0 || start >= end)
 		return;
 	if (r->no_scan)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "base/sigbus.h"
+#include "base/types.h"
 
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/mman.h>
 
 /*
@@ -16,11 +15,9 @@
  * answered as for a damaged file. mmap(2) is a mere system call: it may be made in a handler.
  */
 
-#define PAGE 4096ull
-
 static void on_sigbus(int sig, siginfo_t *info, void *context)
 {
-	uintptr_t at = (uintptr_t)info->si_addr & ~(uintptr_t)(PAGE - 1);
+	uintptr_t at = page_down((uintptr_t)info->si_addr);
 
 	(void)context;
 	if (info->si_code == BUS_ADRERR &&

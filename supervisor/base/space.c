@@ -58,7 +58,7 @@ void *space_map(int fd, uint64_t offset, size_t len, size_t span, size_t before)
 
 bool space_extend(void *at, size_t len, size_t more)
 {
-	return mremap((char *)at + len - 4096, 4096, 4096 + more, 0) != MAP_FAILED;
+	return mremap((char *)at + len - PAGE, PAGE, PAGE + more, 0) != MAP_FAILED;
 }
 
 #define TOUCH_LEAST (16u << 10) /* less is not worth a call */

@@ -11,6 +11,13 @@
 /* An address in the target. An integer on purpose: nobody can dereference it by mistake. */
 typedef uint64_t raddr_t;
 
+/* A page of the target's memory, and of ours, in bytes: x86-64's. */
+#define PAGE ((raddr_t)4096)
+
+static inline raddr_t page_down(raddr_t at) { return at & ~(PAGE - 1); }
+/* 0 for an address in the last page. */
+static inline raddr_t page_up(raddr_t at) { return page_down(at + PAGE - 1); }
+
 #define MUST_USE     __attribute__((warn_unused_result))
 #define PRINTF(f, a) __attribute__((format(printf, f, a)))
 

@@ -397,7 +397,7 @@ static struct block_page *page_add(struct blocks *t, raddr_t addr)
 /* What a new page begins with: heaps grow upwards, so what the page below has, if it needs that. */
 static unsigned first_class(const struct blocks *t, raddr_t addr)
 {
-	const struct block_page *p = blocks_page(t, addr - 4096);
+	const struct block_page *p = blocks_page(t, addr - PAGE);
 	uint32_t size = p ? p->mask + 1u : 1, count = p ? p->count & PAGE_COUNT : 0;
 	if (size <= 2 || size > 256 || count * 4 < size)
 		return 0;

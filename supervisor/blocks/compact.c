@@ -28,10 +28,9 @@
 #define TAG_BITS    40u
 #define DEPTH_LEAST (BITS - TAG_BITS)
 #define DEPTH_MOST  24u
-#define PAGE	    4096u
 #define PER_PAGE    ((uint32_t)(PAGE / sizeof(struct compact_entry)))
 #define PAGES_MOST  (COMPACT_SEGMENT / PER_PAGE)
-#define STRIDE	    ((size_t)PAGES_MOST * PAGE)
+#define STRIDE	    (PAGES_MOST * PAGE)
 #define SPILL	    32u /* entries at the end that are nobody's agent */
 /*
  * so many of FULL_OF entries are used at most: beyond that each one more costs more time than its

@@ -1089,7 +1089,7 @@ static void put_kept(struct page *p)
 
 	for (int i = 0; i < 3; i++) {
 		json_array(j, key[i]);
-		json_uint(j, NULL, sum[i]->pages * TALLY_PAGE);
+		json_uint(j, NULL, sum[i]->pages * PAGE);
 		json_uint(j, NULL, sum[i]->live_bytes);
 		json_end_array(j);
 	}
@@ -1099,7 +1099,7 @@ static void put_kept(struct page *p)
 
 		json_newline(j);
 		json_array(j, NULL);
-		json_uint(j, NULL, kept->site[i].pages * TALLY_PAGE);
+		json_uint(j, NULL, kept->site[i].pages * PAGE);
 		json_uint(j, NULL, kept->site[i].live_bytes);
 		put_function(j, f);
 		put_place(j, f);

@@ -9,8 +9,6 @@
 #include "base/array.h"
 #include "base/search.h"
 
-#define PAGE 4096u
-
 /* ---- registers -------------------------------------------------------------- */
 
 static const struct {

@@ -86,7 +86,7 @@ const struct freed_block *freed_at(const struct freed *f, raddr_t addr)
 /* A page that no set in use lies in is not there. */
 size_t freed_memory(const struct freed *f)
 {
-	size_t pages = (size_t)f->used * 4096;
+	size_t pages = f->used * PAGE;
 
 	return pages < FREED_BYTES ? pages : FREED_BYTES;
 }

@@ -72,20 +72,15 @@ static const struct part *part_from(const struct making *m, raddr_t address)
 	return p;
 }
 
-static raddr_t page_end(raddr_t address)
-{
-	return (address + MEMORY_PAGE - 1) & ~(raddr_t)(MEMORY_PAGE - 1);
-}
-
 /* [ADDRESS, END) is in P. */
 static const void *next_there(const struct making *m, const struct part *p, raddr_t address,
 			      raddr_t end, void *buffer, size_t size, raddr_t *at, size_t *len)
 {
 	while (address < end && !capture_error(&m->c)) {
-		raddr_t from = address & ~(raddr_t)(MEMORY_PAGE - 1);
+		raddr_t from = page_down(address);
 		struct page_run run;
-		ssize_t n = pages_next(&m->from.pages, &from, page_end(end),
-				       p->wanted | PAGES_PIECE, &run, 1);
+		ssize_t n = pages_next(&m->from.pages, &from, page_up(end), p->wanted | PAGES_PIECE,
+				       &run, 1);
 
 		if (n < 0)
 			failed(m, (int)n);
@@ -99,7 +94,7 @@ static const void *next_there(const struct making *m, const struct part *p, radd
 		*len = read_there(m, *at, buffer, least(size, least(run.end, end) - *at));
 		if (*len)
 			return buffer;
-		address = (*at | (MEMORY_PAGE - 1)) + 1;
+		address = (*at | (PAGE - 1)) + 1;
 	}
 	return NULL;
 }

@@ -24,7 +24,7 @@
  */
 
 #define SEGMENT_PAGES 16384u
-#define SEGMENT_BYTES (SEGMENT_PAGES * (size_t)MEMORY_PAGE)
+#define SEGMENT_BYTES (SEGMENT_PAGES * PAGE)
 #define BRANCHES      512u
 #define LEVELS	      4 /* of 9 bits, above 12: addresses of 48 bits */
 #define ADDRESSES     (1ull << 48)
@@ -82,7 +82,7 @@ struct copy *copy_new(uint64_t most)
 
 void copy_allow(struct copy *c, uint64_t most)
 {
-	uint64_t pages = most / MEMORY_PAGE;
+	uint64_t pages = most / PAGE;
 
 	c->most = pages < UINT32_MAX - SEGMENT_PAGES ? pages : UINT32_MAX - SEGMENT_PAGES;
 }
@@ -108,7 +108,7 @@ void copy_free(struct copy *c)
 	free(c);
 }
 
-uint64_t copy_bytes(const struct copy *c) { return c->there * MEMORY_PAGE; }
+uint64_t copy_bytes(const struct copy *c) { return c->there * PAGE; }
 
 /* ---- the tree ------------------------------------------------------------ */
 
@@ -152,7 +152,7 @@ static struct leaf *make_leaf(struct copy *c, raddr_t address)
 
 static char *page_at(const struct copy *c, uint32_t number)
 {
-	return c->segment[number / SEGMENT_PAGES] + number % SEGMENT_PAGES * (size_t)MEMORY_PAGE;
+	return c->segment[number / SEGMENT_PAGES] + number % SEGMENT_PAGES * PAGE;
 }
 
 static int add_segment(struct copy *c)
@@ -181,14 +181,13 @@ static uint32_t new_page(struct copy *c, int *err)
 
 void copy_expect(struct copy *c, uint64_t bytes)
 {
-	uint64_t pages = bytes / MEMORY_PAGE < c->most ? bytes / MEMORY_PAGE : c->most;
+	uint64_t pages = bytes / PAGE < c->most ? bytes / PAGE : c->most;
 	size_t segments = (c->used + pages) / SEGMENT_PAGES;
 
 	while (c->segments < segments && !add_segment(c))
 		;
 	if (!c->ahead && c->segments)
-		c->ahead = ahead_begin(c->segment, c->segments, SEGMENT_BYTES,
-				       c->used * (uint64_t)MEMORY_PAGE);
+		c->ahead = ahead_begin(c->segment, c->segments, SEGMENT_BYTES, c->used * PAGE);
 }
 
 bool copy_expected(struct copy *c)
@@ -228,9 +227,9 @@ static void read_page(const struct memory *from, struct copy *c, raddr_t address
 	ssize_t n;
 
 	do
-		n = pread(from->mem, to, MEMORY_PAGE, (off_t)address);
+		n = pread(from->mem, to, PAGE, (off_t)address);
 	while (n < 0 && errno == EINTR);
-	if (n != (ssize_t)MEMORY_PAGE)
+	if (n != (ssize_t)PAGE)
 		forget(c, address);
 }
 
@@ -254,7 +253,7 @@ static void read_batch(struct batch *b)
 
 	while (locals) {
 		ssize_t n = process_vm_readv(b->from->pid, local, locals, remote, remotes, 0);
-		size_t done = n > 0 ? (size_t)n & ~(size_t)(MEMORY_PAGE - 1) : 0;
+		size_t done = n > 0 ? page_down((raddr_t)n) : 0;
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -263,8 +262,8 @@ static void read_batch(struct batch *b)
 		if (!locals)
 			break;
 		read_page(b->from, b->copy, (raddr_t)(uintptr_t)remote->iov_base, local->iov_base);
-		locals = pass(&local, locals, MEMORY_PAGE);
-		remotes = pass(&remote, remotes, MEMORY_PAGE);
+		locals = pass(&local, locals, PAGE);
+		remotes = pass(&remote, remotes, PAGE);
 	}
 	b->locals = b->remotes = b->pages = 0;
 }
@@ -272,9 +271,9 @@ static void read_batch(struct batch *b)
 static void append(struct iovec *v, size_t *n, void *base)
 {
 	if (*n && (char *)v[*n - 1].iov_base + v[*n - 1].iov_len == base)
-		v[*n - 1].iov_len += MEMORY_PAGE;
+		v[*n - 1].iov_len += PAGE;
 	else
-		v[(*n)++] = (struct iovec){ base, MEMORY_PAGE };
+		v[(*n)++] = (struct iovec){ base, PAGE };
 }
 
 static void put(struct batch *b, raddr_t address, char *to)
@@ -298,10 +297,10 @@ static void read_row(const struct memory *from, struct copy *c, raddr_t address,
 		do
 			n = pread(from->mem, to, len, (off_t)address);
 		while (n < 0 && errno == EINTR);
-		n = n > 0 ? n & ~(ssize_t)(MEMORY_PAGE - 1) : 0;
+		n = n > 0 ? (ssize_t)page_down((raddr_t)n) : 0;
 		if (!n) {
 			forget(c, address);
-			n = MEMORY_PAGE;
+			n = PAGE;
 		}
 		address += (size_t)n;
 		to += n;
@@ -328,7 +327,7 @@ static void extend(struct batch *b, struct row *r, raddr_t address, char *to)
 		end_row(b, r);
 	if (!r->len)
 		*r = (struct row){ .address = address, .to = to };
-	r->len += MEMORY_PAGE;
+	r->len += PAGE;
 }
 
 /* The copy of the page at ADDRESS, its I-th in LEAF; made if there is none. */
@@ -351,14 +350,13 @@ static int take_in_leaf(struct batch *b, raddr_t start, raddr_t end, bool fresh)
 	int err = leaf ? 0 : -ENOMEM;
 
 	if (b->copy->ahead)
-		ahead_pass(b->copy->ahead, b->copy->used * (uint64_t)MEMORY_PAGE);
+		ahead_pass(b->copy->ahead, b->copy->used * PAGE);
 	if (!err && !by_row && !fresh)
-		by_row = pages_shared(&b->from->pages, start, (end - start) / MEMORY_PAGE, shared) <
-			 0;
-	for (raddr_t at = start; at < end && !err; at += MEMORY_PAGE) {
+		by_row = pages_shared(&b->from->pages, start, (end - start) / PAGE, shared) < 0;
+	for (raddr_t at = start; at < end && !err; at += PAGE) {
 		char *to = copy_of(b->copy, leaf, branch(at, 0), &err);
 
-		if (!err && (by_row || shared[(at - start) / MEMORY_PAGE]))
+		if (!err && (by_row || shared[(at - start) / PAGE]))
 			extend(b, &row, at, to);
 		else if (!err)
 			put(b, at, to);
@@ -367,7 +365,7 @@ static int take_in_leaf(struct batch *b, raddr_t start, raddr_t end, bool fresh)
 	return err;
 }
 
-#define LEAF_BYTES (BRANCHES * (raddr_t)MEMORY_PAGE)
+#define LEAF_BYTES (BRANCHES * PAGE)
 
 int copy_take(struct copy *c, const struct memory *from, const struct page_run *run, size_t n,
 	      bool fresh)
@@ -394,7 +392,7 @@ static void drop(struct copy *c, raddr_t start, raddr_t end)
 		raddr_t next = least(end, (at | (LEAF_BYTES - 1)) + 1);
 		struct leaf *leaf = find_leaf(c, at, &next);
 
-		for (; leaf && at < next; at += MEMORY_PAGE) {
+		for (; leaf && at < next; at += PAGE) {
 			c->there -= leaf->page[branch(at, 0)] != 0;
 			leaf->page[branch(at, 0)] = 0;
 		}
@@ -422,7 +420,7 @@ static raddr_t first_there(const struct copy *c, raddr_t at, raddr_t end, uint32
 		raddr_t next = (at | (LEAF_BYTES - 1)) + 1;
 		const struct leaf *leaf = find_leaf(c, at, &next);
 
-		for (; leaf && at < least(end, next); at += MEMORY_PAGE)
+		for (; leaf && at < least(end, next); at += PAGE)
 			if (leaf->page[branch(at, 0)]) {
 				*number = leaf->page[branch(at, 0)];
 				return at;
@@ -434,7 +432,7 @@ static raddr_t first_there(const struct copy *c, raddr_t at, raddr_t end, uint32
 
 const void *copy_next(const struct copy *c, raddr_t address, raddr_t end, raddr_t *at, size_t *len)
 {
-	raddr_t first = address & ~(raddr_t)(MEMORY_PAGE - 1), page, to, empty;
+	raddr_t first = page_down(address), page, to, empty;
 	uint32_t number = 0, last;
 	const struct leaf *leaf;
 	char *start;
@@ -446,7 +444,7 @@ const void *copy_next(const struct copy *c, raddr_t address, raddr_t end, raddr_
 	start = page_at(c, number);
 	last = number;
 	leaf = find_leaf(c, page, &empty);
-	for (to = page + MEMORY_PAGE; to < end && leaf; to += MEMORY_PAGE) {
+	for (to = page + PAGE; to < end && leaf; to += PAGE) {
 		if (!branch(to, 0))
 			leaf = find_leaf(c, to, &empty);
 		if (!leaf || leaf->page[branch(to, 0)] != last + 1 ||

@@ -32,11 +32,6 @@
  * data; they point to free chunks, each of which begins within the rounding of the block before it.
  */
 
-#define PAGE ((raddr_t)MEMORY_PAGE)
-
-static raddr_t page_down(raddr_t at) { return at & ~(PAGE - 1); }
-static raddr_t page_up(raddr_t at) { return (at + PAGE - 1) & ~(PAGE - 1); }
-
 /* ---- ranges ---------------------------------------------------------------- */
 
 struct span {

@@ -16,8 +16,6 @@
 
 #define NO_PAGE 1u /* is none's address */
 
-static raddr_t page_of(raddr_t addr) { return addr & ~(TALLY_PAGE - 1); }
-
 int tally_add(struct page_tally *p, raddr_t start, raddr_t end, unsigned row)
 {
 	struct tally_span *last = p->spans ? &p->span[p->spans - 1] : NULL;
@@ -31,7 +29,7 @@ int tally_add(struct page_tally *p, raddr_t start, raddr_t end, unsigned row)
 			.start = start, .end = end, .first = p->count, .row = row
 		};
 	}
-	p->count += (end - start) / TALLY_PAGE;
+	p->count += (end - start) / PAGE;
 	return 0;
 }
 
@@ -79,7 +77,7 @@ static size_t number_of(struct page_tally *p, raddr_t addr, bool *there)
 	*there = i < p->spans && p->span[i].start <= addr;
 	if (i == p->spans)
 		return p->count;
-	return p->span[i].first + (*there ? (addr - p->span[i].start) / TALLY_PAGE : 0);
+	return p->span[i].first + (*there ? (addr - p->span[i].start) / PAGE : 0);
 }
 
 static bool is_one(const struct page_tally *p, uint32_t a, uint32_t b)
@@ -102,7 +100,7 @@ static void share(struct page_tally *p, raddr_t page, uint64_t bytes, uint32_t o
 	if (!there)
 		return;
 	/* more than a page has are lies, or blocks that came and went while they were told */
-	p->live[n] = (uint16_t)(p->live[n] + bytes < TALLY_PAGE ? p->live[n] + bytes : TALLY_PAGE);
+	p->live[n] = (uint16_t)(p->live[n] + bytes < PAGE ? p->live[n] + bytes : PAGE);
 	if (p->owner[n] == TALLY_NOBODY)
 		p->owner[n] = owner + 1;
 	else if (p->owner[n] != TALLY_SEVERAL && !is_one(p, p->owner[n] - 1, owner))
@@ -123,15 +121,15 @@ static void fill(struct page_tally *p, raddr_t first, raddr_t end)
 
 void tally_block(struct page_tally *p, raddr_t addr, uint64_t size, uint32_t owner)
 {
-	raddr_t page = page_of(addr), end, last;
+	raddr_t page = page_down(addr), end, last;
 
 	size += !size;
-	end = size <= UINT64_MAX - TALLY_PAGE - addr ? addr + size : UINT64_MAX - TALLY_PAGE;
+	end = size <= UINT64_MAX - PAGE - addr ? addr + size : UINT64_MAX - PAGE;
 	if (addr > page) {
-		page += TALLY_PAGE;
-		share(p, page - TALLY_PAGE, (end < page ? end : page) - addr, owner);
+		page += PAGE;
+		share(p, page - PAGE, (end < page ? end : page) - addr, owner);
 	}
-	last = page_of(end);
+	last = page_down(end);
 	if (page < last)
 		fill(p, page, last);
 	if (page <= last && end > last)
@@ -153,12 +151,12 @@ void tally_each(const struct page_tally *p, void (*fn)(void *ctx, const struct t
 		const struct tally_span *s = &p->span[i];
 		struct tally_run run = { .start = s->start, .end = s->start, .row = s->row };
 
-		for (raddr_t at = s->start; at < s->end; at += TALLY_PAGE, n++) {
+		for (raddr_t at = s->start; at < s->end; at += PAGE, n++) {
 			struct tally_run page = { .live = p->live[n], .owner = p->owner[n] };
 
 			whole += p->whole[n];
 			if (whole > 0)
-				page = (struct tally_run){ .live = TALLY_PAGE };
+				page = (struct tally_run){ .live = PAGE };
 			if (run.start == run.end) {
 				run.live = page.live;
 				run.owner = page.owner;
@@ -168,7 +166,7 @@ void tally_each(const struct page_tally *p, void (*fn)(void *ctx, const struct t
 				run.live = page.live;
 				run.owner = page.owner;
 			}
-			run.end = at + TALLY_PAGE;
+			run.end = at + PAGE;
 		}
 		if (run.start < run.end)
 			fn(ctx, &run);

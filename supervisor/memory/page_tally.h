@@ -9,8 +9,6 @@
 
 #include "base/types.h"
 
-#define TALLY_PAGE ((uint64_t)4096)
-
 struct tally_span { /* of pages in memory, without a gap */
 	raddr_t start, end;
 	size_t first; /* how many pages lie in the spans before */
@@ -55,7 +53,7 @@ void tally_block(struct page_tally *p, raddr_t addr, uint64_t size, uint32_t own
 struct tally_run {
 	raddr_t start, end;
 	unsigned row;
-	unsigned live; /* in each page, at most TALLY_PAGE */
+	unsigned live; /* in each page, at most PAGE */
 	uint32_t owner;
 };
 void tally_each(const struct page_tally *p, void (*fn)(void *ctx, const struct tally_run *run),

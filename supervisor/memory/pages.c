@@ -18,7 +18,7 @@
 
 /* A call holds the lock on the process' mappings. */
 #define STEP  ((uint64_t)1 << 30)
-#define PIECE ((1u << 20) / MEMORY_PAGE)
+#define PIECE ((1u << 20) / PAGE)
 
 _Static_assert(sizeof(struct page_run) == sizeof(struct pagemap_region), "the kernel writes these");
 
@@ -87,8 +87,7 @@ static ssize_t read_entries(const struct pages *p, raddr_t at, uint64_t *entry, 
 	ssize_t got;
 
 	do
-		got = pread(p->fd, entry, n * sizeof(*entry),
-			    (off_t)(at / MEMORY_PAGE * sizeof(*entry)));
+		got = pread(p->fd, entry, n * sizeof(*entry), (off_t)(at / PAGE * sizeof(*entry)));
 	while (got < 0 && errno == EINTR);
 	return got < 0 ? -errno : got / (ssize_t)sizeof(*entry);
 }
@@ -96,22 +95,22 @@ static ssize_t read_entries(const struct pages *p, raddr_t at, uint64_t *entry, 
 static ssize_t read_runs(const struct pages *p, raddr_t *at, raddr_t end, unsigned what,
 			 struct page_run *run, size_t most)
 {
-	uint64_t entry[ENTRIES], left = (end - *at) / MEMORY_PAGE;
+	uint64_t entry[ENTRIES], left = (end - *at) / PAGE;
 	ssize_t got = read_entries(p, *at, entry, left < ENTRIES ? left : ENTRIES);
 	size_t n = 0;
 
 	if (got <= 0)
 		return got ? got : -ESRCH;
-	for (ssize_t i = 0; i < got; i++, *at += MEMORY_PAGE) {
+	for (ssize_t i = 0; i < got; i++, *at += PAGE) {
 		if (!is_there(entry[i], what))
 			continue;
 		if (n && run[n - 1].end == *at) {
-			run[n - 1].end += MEMORY_PAGE;
+			run[n - 1].end += PAGE;
 			continue;
 		}
 		if (n == most)
 			break;
-		run[n++] = (struct page_run){ *at, *at + MEMORY_PAGE, PAGEMAP_WRITTEN };
+		run[n++] = (struct page_run){ *at, *at + PAGE, PAGEMAP_WRITTEN };
 	}
 	return (ssize_t)n;
 }
@@ -130,7 +129,7 @@ int pages_shared(const struct pages *p, raddr_t start, size_t n, bool *shared)
 	uint64_t entry[ENTRIES];
 
 	for (size_t done = 0; done < n;) {
-		ssize_t got = read_entries(p, start + done * MEMORY_PAGE, entry,
+		ssize_t got = read_entries(p, start + done * PAGE, entry,
 					   n - done < ENTRIES ? n - done : ENTRIES);
 
 		if (got <= 0)

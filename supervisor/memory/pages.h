@@ -9,8 +9,6 @@
 #include "base/pagemap.h"
 #include "base/types.h"
 
-#define MEMORY_PAGE 4096u /* bytes */
-
 struct pages { /* of one process */
 	int fd;
 	bool no_scan; /* the kernel lacks PAGEMAP_SCAN */

@@ -59,21 +59,21 @@ static int disable(int fd, raddr_t start, raddr_t end)
 /* The written pages of two at AT; they are protected now. */
 static ssize_t count_written(const struct pages *p, char *at)
 {
-	raddr_t from = (raddr_t)(uintptr_t)at, end = from + 2 * MEMORY_PAGE;
+	raddr_t from = (raddr_t)(uintptr_t)at, end = from + 2 * PAGE;
 	struct page_run run = { .start = 0 };
 	ssize_t n = pages_next(p, &from, end, PAGES_PROTECT, &run, 1);
 
-	return n > 0 ? (ssize_t)((run.end - run.start) / MEMORY_PAGE) : n;
+	return n > 0 ? (ssize_t)((run.end - run.start) / PAGE) : n;
 }
 
 /* Two pages are protected, one is written, both are moved from AT to TO. */
 static bool try_on(int fd, const struct pages *pages, volatile char *at, char *to)
 {
-	size_t size = 2 * MEMORY_PAGE;
+	size_t size = 2 * PAGE;
 	char *from = (char *)(uintptr_t)at;
 	raddr_t start = (raddr_t)(uintptr_t)at, moved = (raddr_t)(uintptr_t)to;
 
-	at[0] = at[MEMORY_PAGE] = 1;
+	at[0] = at[PAGE] = 1;
 	if (begin(fd) || enable(fd, start, start + size) || count_written(pages, from) != 2 ||
 	    count_written(pages, from) != 0)
 		return false;
@@ -90,12 +90,12 @@ static bool try_it(char *at)
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 	struct pages pages = { .fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) };
 
-	return fd >= 0 && pages.fd >= 0 && try_on(fd, &pages, at, at + 2 * MEMORY_PAGE);
+	return fd >= 0 && pages.fd >= 0 && try_on(fd, &pages, at, at + 2 * PAGE);
 }
 
 bool protect_is_possible(void)
 {
-	size_t size = 4 * MEMORY_PAGE;
+	size_t size = 4 * PAGE;
 	char *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int status = 1;
 	pid_t pid;
@@ -240,8 +240,8 @@ static raddr_t slice_end(const struct pages *pages, raddr_t start, raddr_t end)
 	first = first_page(pages, start, end, 0);
 	if (end - first <= SLICE)
 		return end;
-	last = first_page(pages, first + SLICE - MEMORY_PAGE, end, PAGES_NOT_FILES);
-	return last < end ? last + MEMORY_PAGE : end;
+	last = first_page(pages, first + SLICE - PAGE, end, PAGES_NOT_FILES);
+	return last < end ? last + PAGE : end;
 }
 
 /* From the first line on nobody else changes what can. */

@@ -229,13 +229,13 @@ static void add_pages(void *ctx, const struct tally_run *run)
 	s->out->rss += bytes;
 	if (run->live) {
 		s->out->bytes[RESIDENCY_LIVE] += bytes;
-		s->out->live_bytes += bytes / TALLY_PAGE * run->live;
+		s->out->live_bytes += bytes / PAGE * run->live;
 		if (run->live <= RESIDENCY_FEW)
-			keep(s, run, bytes / TALLY_PAGE);
+			keep(s, run, bytes / PAGE);
 		return;
 	}
 	lain = run->row == RESIDENCY_METADATA
-		       ? page_set_count(&s->look->lain, run->start, run->end) * TALLY_PAGE
+		       ? page_set_count(&s->look->lain, run->start, run->end) * PAGE
 		       : 0;
 	s->out->bytes[RESIDENCY_FREE] += lain;
 	s->out->bytes[run->row] += bytes - lain;

@@ -58,7 +58,7 @@ struct residency_kept {
 	uint64_t pages, live_bytes;
 };
 /* A page counts if so many of its bytes are live at most. */
-#define RESIDENCY_FEW (TALLY_PAGE / 2)
+#define RESIDENCY_FEW (PAGE / 2)
 
 struct residency { /* the answer */
 	uint64_t rss, bytes[RESIDENCY_ROWS];

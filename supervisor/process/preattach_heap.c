@@ -46,7 +46,6 @@
  */
 
 #define WINDOW	 (1u << 20)
-#define PAGE	 4096u
 #define ARENAS	 65536u /* more than that is no ring */
 #define BINS	 127u
 #define FASTBINS 10u
@@ -267,7 +266,7 @@ struct pages { /* the last pages that were looked at */
 
 static bool cached(const struct walk *w, struct pages *p, raddr_t at, void *out, size_t len)
 {
-	raddr_t page = at & ~(raddr_t)(PAGE - 1);
+	raddr_t page = page_down(at);
 	size_t i = (page / PAGE) % 64;
 
 	if (in_window(w, at, out, len)) /* walked last */

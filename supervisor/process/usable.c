@@ -80,7 +80,6 @@ uint64_t usable_jemalloc(uint64_t size)
 #define WINDOW (1u << 20)
 #define SPANS  512u /* in a window */
 #define BLOCKS 16384u
-#define PAGE   4096u /* the ledger's; so many blocks at most begin in it */
 #define GAP    1024u /* to read this much more costs no more than another span */
 #define WORDS  16u   /* before a block */
 

@@ -223,7 +223,7 @@ bool session_capture_serve(struct session *s, const struct process *p,
 			   const struct shared_question *q)
 {
 	struct capturing *k = s->capturing;
-	raddr_t page = MEMORY_PAGE - 1, start = q->arg[0] & ~page,
+	raddr_t page = PAGE - 1, start = q->arg[0] & ~page,
 		end = (q->arg[0] + q->arg[1] + page) & ~page;
 
 	if (!k || k->p != p || k->protect.fd < 0 || start >= end)

@@ -43,7 +43,6 @@
 #define MEMORY_OVER  ((uint64_t)200 << 20)
 #define WEIGH_MS     50u /* between two looks at a process in /proc */
 #define BLOCK_COST   64u
-#define PAGE	     4096u
 #define BLOCK_LEAST  16u /* bytes */
 #define TIMES	     4u	 /* how often a byte may count */
 #define TIMES_OVER   ((uint64_t)256 << 20)

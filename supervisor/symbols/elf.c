@@ -27,8 +27,6 @@
  * cost milliseconds at each start of a compiler.
  */
 
-#define PAGE	    4096u
-#define PAGE_UP(n)  (((n) + PAGE - 1) & ~(size_t)(PAGE - 1))
 #define MAX_HEADERS 65535u
 
 /* No linker makes a file that is beyond these, which would be slow to read. */
@@ -483,7 +481,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
 /* The file, and a page of zeros behind it. */
 static int map_file(struct elf *e, int fd)
 {
-	size_t size = (size_t)e->st.st_size, whole = PAGE_UP(size) + PAGE;
+	size_t size = (size_t)e->st.st_size, whole = page_up(size) + PAGE;
 	uint8_t *p = mmap(NULL, whole, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)

@@ -685,8 +685,8 @@ static raddr_t find_hole(const struct maps *maps, raddr_t lo, raddr_t hi, size_t
 
 		if (i < maps->count && (maps->map[i].start >> 47))
 			break;
-		if (next > end && next - end >= len + 2 * 4096) {
-			raddr_t below = next - len - 4096, above = end + 4096,
+		if (next > end && next - end >= len + 2 * PAGE) {
+			raddr_t below = next - len - PAGE, above = end + PAGE,
 				at = below < lo ? below : above;
 			raddr_t far = at < lo ? hi - at : at + len - lo;
 
@@ -835,10 +835,10 @@ static int extend_view(void *ctx, struct image_view *view, const struct image_vi
 {
 	struct reach *r = ctx;
 	struct wire_call call[] = {
-		CALL(SYS_mremap, r->p->agent + AGENT_TABLES + view->rules - 4096, 4096,
-		     4096 + more->rules - view->rules, 0),
-		CALL(SYS_mremap, r->p->agent + AGENT_POOL + view->pool - 4096, 4096,
-		     4096 + more->pool - view->pool, 0),
+		CALL(SYS_mremap, r->p->agent + AGENT_TABLES + view->rules - PAGE, PAGE,
+		     PAGE + more->rules - view->rules, 0),
+		CALL(SYS_mremap, r->p->agent + AGENT_POOL + view->pool - PAGE, PAGE,
+		     PAGE + more->pool - view->pool, 0),
 	};
 	int err = r->mail     ? work(r->p, r->mail, r->tid, call, 2)
 		  : r->caller ? r->caller(r->ctx, r->p, call, 2)

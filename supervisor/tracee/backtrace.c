@@ -46,7 +46,6 @@ extern int search_unwind_table(unw_addr_space_t as, unw_word_t ip, unw_dyn_info_
 #define FAKE_TABLE 0xdead000000000000ull
 /* an FDE of ours, with a table of its own in front */
 #define FAKE_ENTRY 0xdead800000000000ull
-#define PAGE	   4096u
 #define PAGES	   32u
 #define FILES	   64u
 

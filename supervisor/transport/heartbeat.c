@@ -35,7 +35,7 @@
 
 #define TICK_MS	     3
 #define BELLS	     120 /* futex_waitv takes 128 at most */
-#define NODE_TO_WORD (4096 + (long)offsetof(struct wire_beacon, alive))
+#define NODE_TO_WORD ((long)PAGE + (long)offsetof(struct wire_beacon, alive))
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
@@ -222,12 +222,12 @@ void heartbeat_stop(void)
 
 static struct robust_list *node_of(struct wire_beacon *b)
 {
-	return (struct robust_list *)((char *)b - 4096);
+	return (struct robust_list *)((char *)b - PAGE);
 }
 
 struct wire_beacon *heartbeat_map(int fd, size_t size, size_t span)
 {
-	struct wire_beacon *b = space_map(fd, 0, size, span, 4096);
+	struct wire_beacon *b = space_map(fd, 0, size, span, PAGE);
 
 	if (!b)
 		return NULL;
@@ -235,7 +235,7 @@ struct wire_beacon *heartbeat_map(int fd, size_t size, size_t span)
 	if (array_room(&heartbeat.beacon, heartbeat.count, &heartbeat.room,
 		       sizeof(*heartbeat.beacon))) {
 		pthread_mutex_unlock(&heartbeat.lock);
-		munmap(node_of(b), size + 4096);
+		munmap(node_of(b), size + PAGE);
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -266,7 +266,7 @@ void heartbeat_unmap(struct wire_beacon *beacon, size_t size)
 			heartbeat.beacon[i] = heartbeat.beacon[--heartbeat.count];
 	__atomic_store_n(&beacon->alive, 0, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&heartbeat.lock);
-	munmap(node_of(beacon), size + 4096);
+	munmap(node_of(beacon), size + PAGE);
 }
 
 void heartbeat_sleeping(bool sleeping)

@@ -385,7 +385,7 @@ static int by_start(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-#define A_PAGE (4096 / sizeof(uint64_t)) /* entries of the cache */
+#define A_PAGE (PAGE / sizeof(uint64_t)) /* entries of the cache */
 
 /*
  * Pages of the cache that no hook has used yet do not exist, and a look at them would make them. A

@@ -8,7 +8,6 @@
 #include "base/residence.h"
 #include "test.h"
 
-#define PAGE  4096u
 #define PAGES 300u
 
 struct seen {

@@ -6,7 +6,6 @@
 static uint64_t seed = 1;
 static uint64_t rnd(void) { return test_random(&seed); }
 
-#define PAGE  4096ull
 #define START 0x7f1234000000ull
 #define PAGES 20000u /* over several leaves */
 

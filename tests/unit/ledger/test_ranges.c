@@ -7,7 +7,7 @@
 
 #include "test.h"
 
-enum { PAGES = 6000, GRANTS = 4000, PAGE = 4096 };
+enum { PAGES = 6000, GRANTS = 4000 };
 static const raddr_t base = 0x7f0000000000;
 static uint64_t seed = 88172645463325252ull;
 static uint64_t any(uint64_t n) { return test_random(&seed) % n; }

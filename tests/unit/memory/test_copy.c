@@ -16,7 +16,7 @@
 #include "test.h"
 
 #define COUNT 6000u /* pages: of several leaves */
-#define SIZE  (COUNT * (size_t)MEMORY_PAGE)
+#define SIZE  (COUNT * PAGE)
 #define MOST  (64u << 20)
 
 static uint64_t word(size_t page, size_t i) { return (page + 1) * 0x9e3779b97f4a7c15ull + i; }
@@ -34,9 +34,9 @@ static char *map(int prot, int flags)
 
 static void fill(char *at, size_t page)
 {
-	uint64_t *to = (uint64_t *)(void *)(at + page * MEMORY_PAGE);
+	uint64_t *to = (uint64_t *)(void *)(at + page * PAGE);
 
-	for (size_t i = 0; i < MEMORY_PAGE / 8; i++)
+	for (size_t i = 0; i < PAGE / 8; i++)
 		to[i] = word(page, i);
 }
 
@@ -51,9 +51,9 @@ static bool is_filled(const char *page, size_t number)
 	const uint64_t *from = (const uint64_t *)(const void *)page;
 	size_t same = 0;
 
-	for (size_t i = 0; i < MEMORY_PAGE / 8; i++)
+	for (size_t i = 0; i < PAGE / 8; i++)
 		same += from[i] == word(number, i);
-	return same == MEMORY_PAGE / 8;
+	return same == PAGE / 8;
 }
 
 /* A child with our memory, which waits. */
@@ -119,7 +119,7 @@ static void test_sparse(void)
 		if (is_written(i))
 			fill(at, i);
 		else if (zeros && i % 5 == 0)
-			(void)*(volatile char *)&at[i * MEMORY_PAGE];
+			(void)*(volatile char *)&at[i * PAGE];
 	pid = child();
 	from = memory_of(pid);
 	for (int scan = 0; scan < 2; scan++) {
@@ -128,32 +128,31 @@ static void test_sparse(void)
 			break;
 		CHECK_EQ(n, COUNT / 3);
 		for (size_t i = 0; i < n; i++)
-			CHECK(run[i].end - run[i].start == MEMORY_PAGE &&
-			      is_written((run[i].start - start) / MEMORY_PAGE));
+			CHECK(run[i].end - run[i].start == PAGE &&
+			      is_written((run[i].start - start) / PAGE));
 		from.pages.no_scan = scan == 0;
 	}
 	from.pages.no_scan = false;
 	n = runs(&from.pages, start, start + SIZE, 0, run, COUNT);
 	CHECK_EQ(copy_take(copy, &from, run, n, false), 0);
-	CHECK_EQ(copy_bytes(copy), n * MEMORY_PAGE);
+	CHECK_EQ(copy_bytes(copy), n * PAGE);
 	end(pid);
 	for (raddr_t next = start; next < start + SIZE; next = first + len, found++) {
 		const char *bytes = copy_next(copy, next, start + SIZE, &first, &len);
 
 		if (!bytes)
 			break;
-		CHECK_EQ(len, MEMORY_PAGE);
-		CHECK(is_filled(bytes, (first - start) / MEMORY_PAGE));
+		CHECK_EQ(len, PAGE);
+		CHECK(is_filled(bytes, (first - start) / PAGE));
 	}
 	CHECK_EQ(found, COUNT / 3);
 	/* from the middle of a page to the middle of it */
-	CHECK(copy_next(copy, start + MEMORY_PAGE + 100, start + MEMORY_PAGE + 120, &first, &len) !=
-	      NULL);
-	CHECK_EQ(first, start + MEMORY_PAGE + 100);
+	CHECK(copy_next(copy, start + PAGE + 100, start + PAGE + 120, &first, &len) != NULL);
+	CHECK_EQ(first, start + PAGE + 100);
 	CHECK_EQ(len, 20);
-	CHECK(!copy_next(copy, start + 2 * MEMORY_PAGE, start + 4 * MEMORY_PAGE, &first, &len));
+	CHECK(!copy_next(copy, start + 2 * PAGE, start + 4 * PAGE, &first, &len));
 	copy_keep(copy, start, start + SIZE, run + 10, 5);
-	CHECK_EQ(copy_bytes(copy), 5 * MEMORY_PAGE);
+	CHECK_EQ(copy_bytes(copy), 5 * PAGE);
 	CHECK(!copy_next(copy, start, run[10].start, &first, &len));
 	copy_free(copy);
 	memory_close(&from);
@@ -182,7 +181,7 @@ static void test_dense(void)
 	if (pid == 0) {
 
 		for (size_t i = 0; i < COUNT; i++)
-			(void)*(volatile char *)&at[i * MEMORY_PAGE];
+			(void)*(volatile char *)&at[i * PAGE];
 		raise(SIGSTOP);
 		_exit(0);
 	}
@@ -194,7 +193,7 @@ static void test_dense(void)
 	bytes = copy_next(copy, start, start + SIZE, &first, &len);
 	CHECK(bytes && first == start && len == SIZE);
 	fill(at, 0);
-	at[10 * MEMORY_PAGE + 5] ^= 1;
+	at[10 * PAGE + 5] ^= 1;
 	CHECK_EQ(copy_take(copy, &from, run, n, true), 0);
 	CHECK_EQ(copy_bytes(copy), SIZE);
 	CHECK(!memcmp(at, copy_next(copy, start, start + SIZE, &first, &len), SIZE));
@@ -226,7 +225,7 @@ static void test_shared(void)
 	CHECK_EQ(copy_take(copy, &from, run, n, false), 0);
 	bytes = copy_next(copy, start, start + SIZE, &first, &len);
 	CHECK(bytes && len == SIZE && is_filled(bytes, 0) &&
-	      is_filled(bytes + SIZE - MEMORY_PAGE, COUNT - 1));
+	      is_filled(bytes + SIZE - PAGE, COUNT - 1));
 	CHECK_EQ(pages_shared(&from.pages, start, 64, shared), 0);
 	for (int i = 0; i < 64; i++)
 		sum += shared[i];
@@ -248,8 +247,8 @@ static void test_holes(void)
 	pid_t pid;
 
 	fill_all(at);
-	munmap(at + 100 * MEMORY_PAGE, MEMORY_PAGE);
-	munmap(at + 1000 * MEMORY_PAGE, 1000 * MEMORY_PAGE);
+	munmap(at + 100 * PAGE, PAGE);
+	munmap(at + 1000 * PAGE, 1000 * PAGE);
 	pid = child();
 	from = memory_of(pid);
 	for (int way = 0; way < 2; way++) {
@@ -259,13 +258,13 @@ static void test_holes(void)
 
 		from.quick = way;
 		CHECK_EQ(copy_take(copy, &from, &all, 1, way == 1), 0);
-		CHECK_EQ(copy_bytes(copy), (COUNT - 1001) * (size_t)MEMORY_PAGE);
+		CHECK_EQ(copy_bytes(copy), (COUNT - 1001) * PAGE);
 		bytes = copy_next(copy, start, start + SIZE, &first, &len);
-		CHECK(bytes && len == 100 * MEMORY_PAGE && is_filled(bytes, 0));
+		CHECK(bytes && len == 100 * PAGE && is_filled(bytes, 0));
 		bytes = copy_next(copy, first + len, start + SIZE, &first, &len);
-		CHECK(bytes && first == start + 101 * MEMORY_PAGE && is_filled(bytes, 101));
+		CHECK(bytes && first == start + 101 * PAGE && is_filled(bytes, 101));
 		bytes = copy_next(copy, first + len, start + SIZE, &first, &len);
-		CHECK(bytes && first == start + 2000 * MEMORY_PAGE && is_filled(bytes, 2000));
+		CHECK(bytes && first == start + 2000 * PAGE && is_filled(bytes, 2000));
 		copy_free(copy);
 	}
 	end(pid);
@@ -318,8 +317,8 @@ static void test_expected(void)
 			copy_expected(copy);
 		for (raddr_t next = start; next < start + SIZE; next = first + len) {
 			bytes = copy_next(copy, next, start + SIZE, &first, &len);
-			for (size_t k = 0; bytes && k < len; k += MEMORY_PAGE)
-				right += is_filled(bytes + k, (first + k - start) / MEMORY_PAGE);
+			for (size_t k = 0; bytes && k < len; k += PAGE)
+				right += is_filled(bytes + k, (first + k - start) / PAGE);
 			if (!bytes)
 				break;
 		}

@@ -156,11 +156,11 @@ static uint64_t *make_arena(size_t pages)
 		mmap(NULL, 2 * HEAP, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	uint64_t *arena = (uint64_t *)(((uintptr_t)room + HEAP - 1) & ~(HEAP - 1));
 
-	mprotect(arena, (pages + 1) * MEMORY_PAGE, PROT_READ | PROT_WRITE);
-	memset(arena, 0xff, (pages + 1) * MEMORY_PAGE);
+	mprotect(arena, (pages + 1) * PAGE, PROT_READ | PROT_WRITE);
+	memset(arena, 0xff, (pages + 1) * PAGE);
 	arena[0] = (uintptr_t)arena + 48;
 	arena[1] = 0;
-	arena[2] = pages * MEMORY_PAGE;
+	arena[2] = pages * PAGE;
 	return arena;
 }
 
@@ -233,19 +233,18 @@ static void reading(void)
 /* Of pages that nobody has touched: zeros, and an end. */
 static void reading_untouched(void)
 {
-	uint8_t *page = mmap(NULL, 4 * MEMORY_PAGE, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *page =
+		mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint64_t word[3] = { 1, 1, 1 };
 
 	begin();
-	CHECK_EQ(capture_read(c, (uintptr_t)page + MEMORY_PAGE, word, sizeof(word)), sizeof(word));
+	CHECK_EQ(capture_read(c, (uintptr_t)page + PAGE, word, sizeof(word)), sizeof(word));
 	CHECK(!word[0] && !word[1] && !word[2]);
 	word[0] = word[2] = 1;
-	CHECK_EQ(capture_read(c, (uintptr_t)page + 2 * MEMORY_PAGE - 8, word, sizeof(word)),
-		 sizeof(word));
+	CHECK_EQ(capture_read(c, (uintptr_t)page + 2 * PAGE - 8, word, sizeof(word)), sizeof(word));
 	CHECK(!word[0] && !word[1] && !word[2]);
 	end();
-	munmap(page, 4 * MEMORY_PAGE);
+	munmap(page, 4 * PAGE);
 }
 
 int main(void)

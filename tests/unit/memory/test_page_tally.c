@@ -8,7 +8,6 @@
 #include "memory/page_tally.h"
 #include "test.h"
 
-#define PAGE  TALLY_PAGE
 #define START 0x10000ull
 #define MOST  400u /* pages */
 

@@ -14,7 +14,7 @@
 #include "test.h"
 
 #define SLICE (32ull << 20) /* as in protect.c: bytes */
-#define FRESH (64 * (size_t)MEMORY_PAGE)
+#define FRESH (64 * PAGE)
 #define TRIES 60
 
 static char *base,
@@ -71,7 +71,7 @@ static void test_leave(void)
 	base = mmap(NULL, 2 * SLICE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(base != MAP_FAILED);
 	CHECK_EQ(madvise(base, 2 * SLICE, MADV_NOHUGEPAGE), 0);
-	for (size_t i = 0; i < 2 * SLICE; i += MEMORY_PAGE)
+	for (size_t i = 0; i < 2 * SLICE; i += PAGE)
 		base[i] = 1;
 	fresh = base + SLICE - FRESH / 2;
 	CHECK_EQ(pages_open(&pages, getpid()), 0);

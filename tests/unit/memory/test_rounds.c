@@ -17,7 +17,7 @@
 #include "test.h"
 
 #define COUNT 16384u /* pages: 64 MB */
-#define SIZE  (COUNT * (size_t)MEMORY_PAGE)
+#define SIZE  (COUNT * PAGE)
 #define HOT   512u	     /* pages that are written again and again, in `hot` */
 #define FAST  (100ull << 20) /* bytes a second: the child alone writes fifty times that */
 #define TRIES 20	     /* others run, too: it may not */
@@ -46,7 +46,7 @@ static void write_pages(volatile struct told *told, char *at, enum writes how)
 			pause();
 		*(volatile uint64_t *)(void *)(at + (random >> 33) %
 							    (how == HOT_ALONE ? HOT : COUNT) *
-							    MEMORY_PAGE) = n;
+							    PAGE) = n;
 		told->writes = n;
 	}
 }
@@ -59,7 +59,7 @@ static _Noreturn void run(volatile struct told *told, enum writes how)
 		_exit(1);
 	madvise(at, SIZE, MADV_NOHUGEPAGE);
 	for (size_t i = 0; i < COUNT; i++)
-		at[i * MEMORY_PAGE] = 1;
+		at[i * PAGE] = 1;
 	told->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* user mode only */);
 	__atomic_store_n(&told->at, (raddr_t)(uintptr_t)at, __ATOMIC_RELEASE);
 	write_pages(told, at, how);
@@ -71,8 +71,7 @@ static bool begin(struct child *c, enum writes how)
 	int pidfd, fd;
 
 	c->protect.fd = -1;
-	c->told =
-		mmap(NULL, MEMORY_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	c->told = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(c->told != MAP_FAILED);
 	c->pid = fork();
 	if (c->pid == 0)
@@ -90,7 +89,7 @@ static void end(struct child *c)
 	protect_release(&c->protect);
 	kill(c->pid, SIGKILL);
 	waitpid(c->pid, NULL, 0);
-	munmap((void *)(uintptr_t)c->told, MEMORY_PAGE);
+	munmap((void *)(uintptr_t)c->told, PAGE);
 }
 
 static struct capture *capture_of(const struct child *c, uint64_t *bytes)
