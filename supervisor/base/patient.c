@@ -5,10 +5,13 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/proc.h"
 
@@ -18,29 +21,42 @@
  * The two share a struct reader. The asker fills in what is asked for, sets ASKED and waits for
  * DONE. When it has waited for too long it sets GIVEN_UP and forgets the reader: the next question
  * makes a new one. A reader that finds itself given up when its bytes have come frees the struct
- * and ends. Until then it is in the list of those that are stuck, by which a process that has
- * enough of them is not asked any more: each question would cost a second, and a thread.
+ * and ends. Until then it is in the list of those that are stuck. By that the same is not asked
+ * again, a process that has some of them is waited for less, and one that has enough of them is not
+ * asked any more: each question would cost time, and a thread.
  */
 
-#define BYTES	    ((size_t)64 << 10) /* of one question, at most */
-#define STUCK_MOST  2u		       /* of one process */
-#define STUCK_ALL   256u	       /* of all */
+#define STUCK_LONG  2u	 /* of one process are waited for PATIENT_MS, */
+#define STUCK_MOST  32u	 /* more of them for SHORT_MS: it has shown that it holds us up */
+#define STUCK_ALL   256u /* of all processes */
+#define SHORT_MS    20
 #define STACK_BYTES ((size_t)256 << 10)
-/* some microseconds: less than it takes to fall asleep and be woken */
-#define SPINS 200
+/*
+ * To fall asleep and be woken takes longer than most jobs, and one job is often followed by the
+ * next: so both sides look for some microseconds first. The reader's are the program's, where
+ * processors are few: with 20 of them each exec of a program took 0.4 ms more.
+ */
+#define ASKER_US  30
+#define READER_US 5
 
 enum state { IDLE, ASKED, DONE, GIVEN_UP, LEFT };
+
+struct job {
+	pid_t pid;
+	patient_fn *fn;
+	const char *what;
+	uint64_t where;
+	size_t len;
+};
 
 struct reader {
 	struct reader *next; /* of those that are stuck */
 	pthread_mutex_t lock;
 	pthread_cond_t asked, done;
 	enum state state; /* changed with the lock held, and looked at without */
-	pid_t pid;
-	raddr_t address;
-	size_t len;
+	struct job job;
 	ssize_t got;
-	char bytes[BYTES];
+	char bytes[PATIENT_BYTES];
 };
 
 static struct {
@@ -49,18 +65,10 @@ static struct {
 	size_t count;
 } stuck = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+static _Thread_local struct reader *mine; /* the reader that this thread is */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key; /* the asker's reader */
-
-/* ---- the reader ---------------------------------------------------------- */
-
-static void free_reader(struct reader *r)
-{
-	pthread_mutex_destroy(&r->lock);
-	pthread_cond_destroy(&r->asked);
-	pthread_cond_destroy(&r->done);
-	free(r);
-}
+static bool several_processors;
 
 static enum state state_of(const struct reader *r)
 {
@@ -70,6 +78,32 @@ static enum state state_of(const struct reader *r)
 static void set_state(struct reader *r, enum state state)
 {
 	__atomic_store_n(&r->state, state, __ATOMIC_RELEASE);
+}
+
+/* Looks for US microseconds whether R's state is another one than A and B. Without its lock. */
+static void spin(const struct reader *r, enum state a, enum state b, uint64_t us)
+{
+	uint64_t end = clock_ns() + us * 1000;
+
+	do {
+		for (int i = 0; i < 32; i++) {
+			enum state now = state_of(r);
+
+			if (now != a && now != b)
+				return;
+			__builtin_ia32_pause();
+		}
+	} while (several_processors && clock_ns() < end);
+}
+
+/* ---- the reader ---------------------------------------------------------- */
+
+static void free_reader(struct reader *r)
+{
+	pthread_mutex_destroy(&r->lock);
+	pthread_cond_destroy(&r->asked);
+	pthread_cond_destroy(&r->done);
+	free(r);
 }
 
 /* R has come back, though it was given up. */
@@ -90,19 +124,22 @@ static void *run(void *arg)
 	struct reader *r = arg;
 
 	pthread_setname_np(pthread_self(), "mtrun-reader");
-	pthread_mutex_lock(&r->lock);
+	mine = r;
 	for (;;) {
+		spin(r, IDLE, DONE, READER_US);
+		pthread_mutex_lock(&r->lock);
 		while (r->state == IDLE || r->state == DONE)
 			pthread_cond_wait(&r->asked, &r->lock);
 		if (r->state != ASKED)
 			break;
 		pthread_mutex_unlock(&r->lock);
-		r->got = remote_read(r->pid, r->address, r->bytes, r->len);
+		r->got = r->job.fn(r->job.pid, r->job.where, r->bytes, r->job.len);
 		pthread_mutex_lock(&r->lock);
 		if (r->state != ASKED)
 			break;
 		set_state(r, DONE);
 		pthread_cond_signal(&r->done);
+		pthread_mutex_unlock(&r->lock);
 	}
 	pthread_mutex_unlock(&r->lock);
 	if (r->state == GIVEN_UP)
@@ -135,6 +172,7 @@ static void forget(void)
 
 static void make_key(void)
 {
+	several_processors = sysconf(_SC_NPROCESSORS_ONLN) > 1;
 	if (pthread_key_create(&key, leave) || pthread_atfork(NULL, NULL, forget))
 		abort(); /* there are a thousand keys, and we use a few */
 }
@@ -167,9 +205,10 @@ static struct reader *reader(void)
 	r = pthread_getspecific(key);
 	if (r)
 		return r;
-	r = calloc(1, sizeof(*r));
+	r = malloc(sizeof(*r));
 	if (!r)
 		return NULL;
+	memset(r, 0, offsetof(struct reader, bytes)); /* of those each page is a fault */
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -184,24 +223,28 @@ static struct reader *reader(void)
 	return r;
 }
 
-static bool may_ask(pid_t pid)
+/* How long JOB is waited for; 0: it is not asked. */
+static unsigned patience(const struct job *job)
 {
+	bool again = false, full;
 	size_t its = 0;
-	bool may;
 
 	pthread_mutex_lock(&stuck.lock);
 	for (const struct reader *r = stuck.first; r; r = r->next)
-		its += r->pid == pid;
-	may = its < STUCK_MOST && stuck.count < STUCK_ALL;
+		if (r->job.pid == job->pid) {
+			its++;
+			again |= r->job.what == job->what && r->job.where <= job->where &&
+				 job->where - r->job.where < r->job.len;
+		}
+	full = its >= STUCK_MOST || stuck.count >= STUCK_ALL;
 	pthread_mutex_unlock(&stuck.lock);
-	return may;
+	return again || full ? 0 : its < STUCK_LONG ? PATIENT_MS : SHORT_MS;
 }
 
 /* With R's lock, which it gives back. R is not ours any more. */
-static void give_up(struct reader *r)
+static void give_up(struct reader *r, bool say)
 {
-	pid_t pid = r->pid;
-	raddr_t at = r->address;
+	struct job job = r->job;
 
 	pthread_setspecific(key, NULL);
 	pthread_mutex_lock(&stuck.lock);
@@ -211,30 +254,31 @@ static void give_up(struct reader *r)
 	pthread_mutex_unlock(&stuck.lock);
 	set_state(r, GIVEN_UP);
 	pthread_mutex_unlock(&r->lock);
-	message_error("%d: its memory at 0x%" PRIx64
+	if (!say)
+		return;
+	message_error("%d: %s 0x%" PRIx64
 		      " does not come: a userfaultfd or a file system holds it up; it is left out",
-		      (int)pid, at);
+		      (int)job.pid, job.what, job.where);
 }
 
 /* How many bytes are in R's buffer now, or -errno; after -ETIMEDOUT R is not to be touched. */
-static ssize_t ask(struct reader *r)
+static ssize_t ask(struct reader *r, unsigned ms)
 {
-	struct timespec until;
+	uint64_t end = clock_ns() + (uint64_t)ms * 1000000;
+	struct timespec until = { .tv_sec = (time_t)(end / 1000000000),
+				  .tv_nsec = (long)(end % 1000000000) };
 	ssize_t got;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += PATIENT_MS / 1000;
 	pthread_mutex_lock(&r->lock);
 	set_state(r, ASKED);
 	pthread_cond_signal(&r->asked);
 	pthread_mutex_unlock(&r->lock);
-	for (int i = 0; i < SPINS && state_of(r) == ASKED; i++)
-		__builtin_ia32_pause();
+	spin(r, ASKED, ASKED, ASKER_US);
 	pthread_mutex_lock(&r->lock);
 	while (r->state == ASKED)
 		if (pthread_cond_timedwait(&r->done, &r->lock, &until) == ETIMEDOUT &&
 		    r->state == ASKED) {
-			give_up(r);
+			give_up(r, ms == PATIENT_MS);
 			return -ETIMEDOUT;
 		}
 	got = r->got;
@@ -242,33 +286,58 @@ static ssize_t ask(struct reader *r)
 	return got;
 }
 
-/* As patient_read(), of BYTES at most. */
-static ssize_t read_part(pid_t pid, raddr_t addr, void *buf, size_t len)
+/*
+ * FN is done with INPUT bytes of IN in its buffer (NULL: none); what it leaves there is copied to
+ * OUT (NULL: nowhere). LEN is what it is told.
+ */
+static ssize_t ask_with(const struct job *job, const void *in, size_t input, void *out)
 {
+	unsigned ms = patience(job);
 	struct reader *r;
 	ssize_t got;
 
-	if (!may_ask(pid))
+	if (!ms)
 		return -ETIMEDOUT;
 	r = reader();
 	if (!r)
 		return -ENOMEM;
-	r->pid = pid;
-	r->address = addr;
-	r->len = len;
-	got = ask(r);
-	if (got > 0)
-		memcpy(buf, r->bytes, (size_t)got);
+	r->job = *job;
+	if (in)
+		memcpy(r->bytes, in, input);
+	got = ask(r, ms);
+	if (out && got > 0)
+		memcpy(out, r->bytes, (size_t)got);
 	return got;
 }
+
+ssize_t patient_ask(pid_t pid, patient_fn *fn, const char *what, uint64_t where, void *buf,
+		    size_t len)
+{
+	return ask_with(&(struct job){ .pid = pid,
+				       .fn = fn,
+				       .what = what,
+				       .where = where,
+				       .len = len < PATIENT_BYTES ? len : PATIENT_BYTES },
+			NULL, 0, buf);
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static const char its_memory[] = "its memory at";
+static _Thread_local pid_t fresh;
+
+void patient_fresh(pid_t pid) { fresh = pid; }
 
 ssize_t patient_read(pid_t pid, raddr_t addr, void *buf, size_t len)
 {
 	size_t done = 0;
 
+	if (pid == fresh)
+		return remote_read(pid, addr, buf, len);
 	while (done < len) {
-		size_t part = len - done < BYTES ? len - done : BYTES;
-		ssize_t n = read_part(pid, addr + done, (char *)buf + done, part);
+		size_t part = len - done < PATIENT_BYTES ? len - done : PATIENT_BYTES;
+		ssize_t n = patient_ask(pid, remote_read, its_memory, addr + done,
+					(char *)buf + done, part);
 
 		if (n < 0)
 			return done ? (ssize_t)done : n;
@@ -277,4 +346,94 @@ ssize_t patient_read(pid_t pid, raddr_t addr, void *buf, size_t len)
 			break;
 	}
 	return (ssize_t)done;
+}
+
+/* A question for pieces of memory. What is there takes its place. */
+struct pieces {
+	size_t n;
+	struct remote_span span[256];
+};
+
+static ssize_t read_pieces(pid_t pid, uint64_t where, void *buf, size_t len)
+{
+	struct pieces p;
+
+	(void)where;
+	memcpy(&p, buf, sizeof(p));
+	remote_read_spans(pid, p.span, p.n, buf);
+	return (ssize_t)len;
+}
+
+/* As many of the N spans from SPAN on as are asked for at once, in all *BYTES. */
+static void batch(struct pieces *p, const struct remote_span *span, size_t n, size_t *bytes)
+{
+	*p = (struct pieces){ .n = 0 };
+	*bytes = 0;
+	while (p->n < n && p->n < 256 && span[p->n].len <= PATIENT_BYTES - *bytes) {
+		p->span[p->n] = span[p->n];
+		*bytes += span[p->n++].len;
+	}
+}
+
+void patient_read_spans(pid_t pid, const struct remote_span *span, size_t n, void *buf)
+{
+	char *to = buf;
+
+	if (pid == fresh) {
+		remote_read_spans(pid, span, n, buf);
+		return;
+	}
+	while (n) {
+		struct job job = { pid, read_pieces, its_memory, span->address, 0 };
+		struct pieces p;
+		ssize_t got;
+
+		batch(&p, span, n, &job.len);
+		if (p.n) {
+			got = ask_with(&job, &p, sizeof(p), to);
+		} else { /* it is longer than that */
+			p.n = 1;
+			job.len = span->len;
+			got = patient_read(pid, span->address, to, job.len);
+		}
+		got = got > 0 ? got : 0;
+		memset(to + got, 0, job.len - (size_t)got);
+		to += job.len;
+		span += p.n;
+		n -= p.n;
+	}
+}
+
+/* Each page is read first: if one does not come in time, nothing is written when it comes. */
+static ssize_t write_memory(pid_t pid, uint64_t where, void *buf, size_t len)
+{
+	uint64_t end = where + len;
+	char byte;
+	int err;
+
+	for (uint64_t at = where; at < end; at = (at | (PAGE - 1)) + 1)
+		if (remote_read(pid, at, &byte, 1) < 0)
+			break; /* not to be read; it may be written */
+	if (state_of(mine) != ASKED)
+		return -ETIMEDOUT;
+	err = remote_write(pid, where, buf, len);
+	return err ? err : (ssize_t)len;
+}
+
+int patient_write(pid_t pid, raddr_t addr, const void *buf, size_t len)
+{
+	size_t part;
+	ssize_t n;
+
+	if (pid == fresh)
+		return remote_write(pid, addr, buf, len);
+	for (size_t done = 0; done < len; done += part) {
+		struct job job = { pid, write_memory, its_memory, addr + done, 0 };
+
+		job.len = part = len - done < PATIENT_BYTES ? len - done : PATIENT_BYTES;
+		n = ask_with(&job, (const char *)buf + done, part, NULL);
+		if (n < 0)
+			return (int)n;
+	}
+	return 0;
 }

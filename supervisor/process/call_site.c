@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/patient.h"
 #include "base/proc.h"
 #include "process/process.h"
 #include "symbols/elf.h"
@@ -30,7 +31,7 @@ static raddr_t word_at(const struct process *p, raddr_t address)
 {
 	raddr_t word;
 
-	return remote_read(p->via, address, &word, sizeof(word)) == sizeof(word) ? word : 0;
+	return patient_read(p->via, address, &word, sizeof(word)) == sizeof(word) ? word : 0;
 }
 
 /* An operator that only goes on to malloc looks like a PLT entry. */
@@ -54,7 +55,7 @@ static raddr_t through_plt(const struct process *p, raddr_t address)
 
 	if (!in_plt(p, address))
 		return address;
-	if (remote_read(p->via, address, code, sizeof(code)) != sizeof(code))
+	if (patient_read(p->via, address, code, sizeof(code)) != sizeof(code))
 		return 0;
 	if (memcmp(at, "\xf3\x0f\x1e\xfa", 4) == 0)
 		at += 4;
@@ -70,7 +71,7 @@ raddr_t call_site_target(const struct process *p, raddr_t pc)
 	raddr_t target = 0, next;
 	uint8_t code[CALL_BYTES];
 
-	if (remote_read(p->via, pc - CALL_BYTES, code, sizeof(code)) != sizeof(code))
+	if (patient_read(p->via, pc - CALL_BYTES, code, sizeof(code)) != sizeof(code))
 		return 0;
 	if (code[1] == 0xe8)
 		target = behind(code + 2, pc);

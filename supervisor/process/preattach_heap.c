@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/maps.h"
+#include "base/patient.h"
 #include "base/proc.h"
 #include "base/search.h"
 #include "process/process.h"
@@ -125,7 +126,7 @@ static void found_free(struct walk *w, raddr_t chunk)
 
 static ssize_t read_process(void *ctx, raddr_t at, void *buf, size_t len)
 {
-	return remote_read(*(const pid_t *)ctx, at, buf, len);
+	return patient_read(*(const pid_t *)ctx, at, buf, len);
 }
 
 static bool read_all(const struct preattach_memory *m, raddr_t at, void *buf, size_t len)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/patient.h"
 #include "base/proc.h"
 #include "ledger/block_list.h"
 
@@ -108,7 +109,7 @@ static int look(struct reader *r)
 {
 	int stop = 0;
 
-	remote_read_spans(r->u->via, r->span, r->spans, r->window);
+	patient_read_spans(r->u->via, r->span, r->spans, r->window);
 	for (size_t i = 0; i < r->blocks && !stop; i++) {
 		uint64_t word[2];
 

@@ -6,6 +6,7 @@
 #include <link.h>
 #include <stdio.h>
 
+#include "base/patient.h"
 #include "base/proc.h"
 #include "base/text.h"
 #include "process/process.h"
@@ -34,12 +35,12 @@ static raddr_t first_loaded(const struct process *p, const struct module *exe)
 	Elf64_Dyn entry;
 
 	for (unsigned i = 0; at && i < 256; i++, at += sizeof(entry)) {
-		if (remote_read(p->via, at, &entry, sizeof(entry)) != sizeof(entry) ||
+		if (patient_read(p->via, at, &entry, sizeof(entry)) != sizeof(entry) ||
 		    entry.d_tag == DT_NULL)
 			return 0;
 		if (entry.d_tag == DT_DEBUG)
-			return remote_read(p->via, entry.d_un.d_ptr + 8, &first, 8) == 8 ? first
-											 : 0;
+			return patient_read(p->via, entry.d_un.d_ptr + 8, &first, 8) == 8 ? first
+											  : 0;
 	}
 	return 0;
 }
@@ -56,7 +57,7 @@ static bool before_libc(const struct process *p, const struct module *exe, const
 		return true;
 	at = first_loaded(p, exe);
 	for (unsigned i = 0;
-	     at && i < 65536 && remote_read(p->via, at, &link, sizeof(link)) == sizeof(link);
+	     at && i < 65536 && patient_read(p->via, at, &link, sizeof(link)) == sizeof(link);
 	     i++, at = link.next) {
 		const struct module *here = modules_find(&p->modules, link.dynamic, UINT32_MAX);
 

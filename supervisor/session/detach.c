@@ -9,6 +9,7 @@
 
 #include "base/maps.h"
 #include "base/message.h"
+#include "base/patient.h"
 #include "base/proc.h"
 #include "tracee/agent.h"
 #include "tracee/own_thread.h"
@@ -69,7 +70,7 @@ static uint32_t read_u32(const struct process *p, size_t offset)
 {
 	uint32_t value;
 
-	return remote_read(p->via, p->agent + AGENT_PROCESS + offset, &value, sizeof(value)) ==
+	return patient_read(p->via, p->agent + AGENT_PROCESS + offset, &value, sizeof(value)) ==
 			       sizeof(value)
 		       ? value
 		       : 0;
@@ -93,7 +94,7 @@ static int read_marks(struct inside *in)
 					i * sizeof(struct wire_thread),
 				sizeof(*in->mark)
 			};
-		remote_read_spans(p->via, span, in->nmarks, in->mark);
+		patient_read_spans(p->via, span, in->nmarks, in->mark);
 	}
 	free(span);
 	return in->mark ? 0 : -ENOMEM;

@@ -12,6 +12,7 @@
 
 #include "base/maps.h"
 #include "base/outside.h"
+#include "base/patient.h"
 #include "base/proc.h"
 #include "base/text.h"
 #include "symbols/elf.h"
@@ -119,7 +120,7 @@ static bool is_mapped_file(int fd, pid_t pid, const struct span *s)
 	if (fstat(fd, &st) == 0 && st.st_ino == s->first->inode)
 		return true;
 	return s->first->offset == 0 && pread(fd, file, sizeof(file), 0) == sizeof(file) &&
-	       remote_read(pid, s->first->start, memory, sizeof(memory)) == sizeof(memory) &&
+	       patient_read(pid, s->first->start, memory, sizeof(memory)) == sizeof(memory) &&
 	       memcmp(file, memory, sizeof(file)) == 0;
 }
 
@@ -159,7 +160,7 @@ static struct elf *read_vdso(pid_t pid, const struct span *s)
 	if (size > 1 << 20)
 		return NULL;
 	bytes = malloc(size);
-	n = bytes ? remote_read(pid, s->first->start, bytes, size) : -1;
+	n = bytes ? patient_read(pid, s->first->start, bytes, size) : -1;
 	if (n > 0)
 		elf = elf_from_bytes(bytes, (size_t)n, &err);
 	free(bytes);

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/maps.h"
 #include "base/message.h"
+#include "base/patient.h"
 #include "base/proc.h"
 #include "inject/large.h"
 #include "patch/hooks.h"
@@ -391,11 +392,11 @@ static int write_blob(const struct process *p)
 		uint64_t magic;
 		uint32_t plants, islands;
 	} empty = { .magic = WIRE_MAGIC | WIRE_VERSION };
-	int err = remote_write(p->via, p->agent + AGENT_BLOB, blob_elf_start, len);
+	int err = patient_write(p->via, p->agent + AGENT_BLOB, blob_elf_start, len);
 
 	_Static_assert(sizeof(empty) == offsetof(struct wire_journal, island),
 		       "a journal begins so");
-	return err ? err : remote_write(p->via, p->agent + AGENT_JOURNAL, &empty, sizeof(empty));
+	return err ? err : patient_write(p->via, p->agent + AGENT_JOURNAL, &empty, sizeof(empty));
 }
 
 int agent_arm(const struct process *p, bool on)
@@ -405,8 +406,8 @@ int agent_arm(const struct process *p, bool on)
 							    : ARMED_ON,
 					  .here = 1 };
 
-	return remote_write(p->via, p->agent + AGENT_GUARD, &armed,
-			    on ? offsetof(struct wire_guard, process) : sizeof(armed.armed));
+	return patient_write(p->via, p->agent + AGENT_GUARD, &armed,
+			     on ? offsetof(struct wire_guard, process) : sizeof(armed.armed));
 }
 
 #define SLOTS_FILTERED 64u /* where the program's own hooks can map nothing later */
@@ -431,7 +432,7 @@ static bool has_tls(const struct stub_run *l)
 {
 	uint64_t fs = l->was.fs_base, self;
 
-	return fs && remote_read(l->pid, fs, &self, sizeof(self)) == sizeof(self) && self == fs;
+	return fs && patient_read(l->pid, fs, &self, sizeof(self)) == sizeof(self) && self == fs;
 }
 
 /*
@@ -451,7 +452,7 @@ static int land(struct process *p, struct stub_run *l, const struct agent_settin
 	if (!err)
 		err = await_mapping(p, l, AGENT_GUARD);
 	if (!err)
-		err = remote_write(p->via, p->agent + AGENT_GUARD, &g, sizeof(g));
+		err = patient_write(p->via, p->agent + AGENT_GUARD, &g, sizeof(g));
 	if (!err)
 		err = write_blob(p);
 	if (!err) {
@@ -507,13 +508,16 @@ int agent_land(struct process *p, pid_t tid, const struct agent_settings *settin
 		err = land(p, l, settings, false);
 	if (!err)
 		err = agent_arm(p, true);
-	if (err) {
-		if (p->wire)
-			agent_go(&p->wire->mail);
-		p->agent = p->wire ? p->agent : 0;
-		tracer_cont(tid, 0);
-	}
+	if (err && !p->wire)
+		p->agent = 0;
 	return err;
+}
+
+void agent_give_up(const struct process *p, pid_t tid)
+{
+	if (p->wire)
+		agent_go(&p->wire->mail);
+	tracer_cont(tid, 0);
 }
 
 int agent_attach(struct process *p, pid_t tid, const struct agent_settings *settings)
@@ -612,7 +616,7 @@ int agent_inherit(struct process *child, struct process *parent, pid_t tid,
 	int err;
 
 	child->agent = parent->agent;
-	err = remote_write(child->via, child->agent + AGENT_GUARD, &g, sizeof(g));
+	err = patient_write(child->via, child->agent + AGENT_GUARD, &g, sizeof(g));
 	if (!err)
 		err = stub_send(&l, child->via, tid, blob + blob_symbol("entry_arrive"), blob,
 				parent->agent + AGENT_JOURNAL);
@@ -658,7 +662,7 @@ struct reach { /* how the planter reaches the target */
 
 static int reach_write(void *ctx, raddr_t addr, const void *buf, size_t len)
 {
-	return remote_write(((struct reach *)ctx)->p->via, addr, buf, len);
+	return patient_write(((struct reach *)ctx)->p->via, addr, buf, len);
 }
 
 static int reach_note(void *ctx, const struct plant *plant)
@@ -670,7 +674,7 @@ static int reach_note(void *ctx, const struct plant *plant)
 
 static ssize_t reach_read(void *ctx, raddr_t addr, void *buf, size_t len)
 {
-	return remote_read(((struct reach *)ctx)->p->via, addr, buf, len);
+	return patient_read(((struct reach *)ctx)->p->via, addr, buf, len);
 }
 
 #define JUMP_REACH 0x7ff00000ull /* of a rel32, with a margin */
@@ -969,7 +973,7 @@ static int write_mem(void *ctx, raddr_t addr, const void *buf, size_t len)
 
 static ssize_t read_mem(void *ctx, raddr_t addr, void *buf, size_t len)
 {
-	return remote_read(((struct writer *)ctx)->pid, addr, buf, len);
+	return patient_read(((struct writer *)ctx)->pid, addr, buf, len);
 }
 
 static int with_writer(struct process *p,

@@ -33,10 +33,12 @@ struct agent_settings {		   /* how a program is recorded, as the agent is told *
  * A fresh image gets an agent: TID, its only thread, is stopped at PTRACE_EVENT_EXEC and is sent
  * through the bootstrap stub. When this returns 0 the thread runs in the service loop of
  * p->wire->mail and p's hooks are armed but not planted: agent_refresh(), then agent_go(), or,
- * where it may make no system call, stub_take_out(L).
+ * where it may make no system call, stub_take_out(L). Where it fails the thread waits, stopped or
+ * in the loop: until agent_give_up() lets it go on without an agent, or it is killed.
  */
 int agent_land(struct process *p, pid_t tid, const struct agent_settings *settings,
 	       struct stub_run *l) MUST_USE;
+void agent_give_up(const struct process *p, pid_t tid);
 /*
  * P, which runs, is to get an agent soon: reads in advance, before P is touched, what takes long. 0 or
  * -errno.

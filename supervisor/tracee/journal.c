@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/maps.h"
+#include "base/patient.h"
 #include "base/proc.h"
 #include "patch/patch.h"
 
@@ -48,11 +49,11 @@ int journal_write(pid_t pid, raddr_t agent, const struct plant *plant)
 		list[i] = w;
 	}
 	if (!err)
-		err = remote_write(pid, at(agent, offsetof(struct wire_journal, plant)), list,
-				   plant->count * sizeof(*list));
+		err = patient_write(pid, at(agent, offsetof(struct wire_journal, plant)), list,
+				    plant->count * sizeof(*list));
 	if (!err)
-		err = remote_write(pid, at(agent, offsetof(struct wire_journal, plants)), &count,
-				   sizeof(count));
+		err = patient_write(pid, at(agent, offsetof(struct wire_journal, plants)), &count,
+				    sizeof(count));
 	free(list);
 	return err;
 }
@@ -65,13 +66,13 @@ int journal_island(pid_t pid, raddr_t agent, const struct plant *plant, raddr_t 
 
 	if (plant->nislands >= WIRE_ISLANDS)
 		return -ENOSPC;
-	err = remote_write(pid,
-			   at(agent, offsetof(struct wire_journal, island) +
-					     plant->nislands * sizeof(island)),
-			   island, sizeof(island));
+	err = patient_write(pid,
+			    at(agent, offsetof(struct wire_journal, island) +
+					      plant->nislands * sizeof(island)),
+			    island, sizeof(island));
 	return err ? err
-		   : remote_write(pid, at(agent, offsetof(struct wire_journal, islands)), &count,
-				  sizeof(count));
+		   : patient_write(pid, at(agent, offsetof(struct wire_journal, islands)), &count,
+				   sizeof(count));
 }
 
 /* ---- reading ------------------------------------------------------------- */
@@ -80,7 +81,7 @@ static uint64_t read_magic(pid_t pid, raddr_t agent)
 {
 	uint64_t magic;
 
-	return remote_read(pid, at(agent, 0), &magic, sizeof(magic)) == sizeof(magic) ? magic : 0;
+	return patient_read(pid, at(agent, 0), &magic, sizeof(magic)) == sizeof(magic) ? magic : 0;
 }
 
 /*
@@ -96,7 +97,7 @@ static raddr_t find_agent(pid_t pid, const struct maps *maps, uint64_t *magic)
 		if (m->inode || m->path[0] || !m->exec || m->write || m->shared ||
 		    m->end - m->start != AGENT_BEACON - AGENT_BLOB)
 			continue;
-		if (remote_read(pid, m->start, elf, sizeof(elf)) != sizeof(elf) ||
+		if (patient_read(pid, m->start, elf, sizeof(elf)) != sizeof(elf) ||
 		    memcmp(elf, "\177ELF", sizeof(elf)) != 0)
 			continue;
 		*magic = read_magic(pid, m->start - AGENT_BLOB);
@@ -125,7 +126,7 @@ static bool read_island(pid_t pid, const struct maps *maps, raddr_t agent, raddr
 	if (!m || m->start != start || m->end != end || m->inode || m->path[0] || !m->exec ||
 	    m->write || m->shared)
 		return false;
-	if (remote_read(pid, start, &first, sizeof(first)) != sizeof(first))
+	if (patient_read(pid, start, &first, sizeof(first)) != sizeof(first))
 		return false;
 	return first == 0 || first - agent < AGENT_BEACON;
 }
@@ -211,7 +212,7 @@ static int find(pid_t pid, const struct maps *maps, struct leftover *left)
 	j = malloc(sizeof(*j));
 	if (!j)
 		return -ENOMEM;
-	if (remote_read(pid, at(agent, 0), j, sizeof(*j)) == sizeof(*j))
+	if (patient_read(pid, at(agent, 0), j, sizeof(*j)) == sizeof(*j))
 		err = take(pid, maps, agent, j, &left->plant);
 	free(j);
 	if (err)

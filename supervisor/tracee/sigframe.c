@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "arch/abi.h"
+#include "base/patient.h"
 #include "base/proc.h"
 
 /*
@@ -30,7 +31,7 @@ static uint64_t word[DEPTH / 8];
 
 static ssize_t read_stack(pid_t pid, raddr_t rsp)
 {
-	return remote_read(pid, (rsp - RED_ZONE) & ~7ull, word, sizeof(word)) / 8;
+	return patient_read(pid, (rsp - RED_ZONE) & ~7ull, word, sizeof(word)) / 8;
 }
 
 bool stack_any(pid_t pid, raddr_t rsp, bool (*is)(const void *ctx, raddr_t pc), const void *ctx)

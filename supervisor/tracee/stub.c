@@ -8,6 +8,7 @@
 
 #include "arch/abi.h"
 #include "base/maps.h"
+#include "base/patient.h"
 #include "base/proc.h"
 #include "tracee/restart.h"
 #include "tracee/tracer.h"
@@ -50,7 +51,7 @@ static bool read_tail(pid_t pid, const struct map *m, uint8_t tail[TAIL])
 {
 	if (!m->exec || !m->read || m->shared || m->end - m->start < TAIL)
 		return false;
-	return remote_read(pid, m->end - TAIL, tail, TAIL) == (ssize_t)TAIL;
+	return patient_read(pid, m->end - TAIL, tail, TAIL) == (ssize_t)TAIL;
 }
 
 /*
@@ -99,7 +100,7 @@ int cave_use(pid_t pid, const void *code, size_t len, struct code_cave *cave)
 		return -ENOMEM;
 	memcpy(bytes, &head, sizeof(head));
 	memcpy(bytes + sizeof(head), code, len);
-	err = remote_write(pid, at, bytes, need);
+	err = patient_write(pid, at, bytes, need);
 	free(bytes);
 	*cave = (struct code_cave){ at, at + sizeof(head), at + need };
 	return err;
@@ -110,7 +111,7 @@ int cave_clear(pid_t pid, const struct code_cave *cave)
 	static const uint8_t zero[TAIL];
 	size_t len = cave->end - cave->start;
 
-	return len > sizeof(zero) ? -EINVAL : remote_write(pid, cave->start, zero, len);
+	return len > sizeof(zero) ? -EINVAL : patient_write(pid, cave->start, zero, len);
 }
 
 size_t cave_find(pid_t pid, struct code_cave found[CAVE_MOST])
@@ -154,7 +155,7 @@ static int divert(struct stub_run *l, struct user_regs_struct regs, raddr_t pc)
 	int err;
 
 	regs.rsp -= RED_ZONE + sizeof(back);
-	err = remote_write(l->tid, regs.rsp, &back, sizeof(back));
+	err = patient_write(l->tid, regs.rsp, &back, sizeof(back));
 	if (err)
 		return err;
 	regs.rip = pc;

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/patient.h"
 #include "base/proc.h"
 #include "base/space.h"
 #include "transport/heartbeat.h"
@@ -164,8 +165,8 @@ bool shared_is_lost(const struct shared *s, pid_t pid, raddr_t where)
 	for (int i = 0; i < 3; i++) {
 		uint32_t before = __atomic_load_n(&s->wire->mail.state, __ATOMIC_ACQUIRE), theirs;
 
-		if (remote_read(pid, where + offsetof(struct wire_process, mail.state), &theirs,
-				sizeof(theirs)) != (ssize_t)sizeof(theirs))
+		if (patient_read(pid, where + offsetof(struct wire_process, mail.state), &theirs,
+				 sizeof(theirs)) != (ssize_t)sizeof(theirs))
 			return true;
 		if (theirs == before ||
 		    __atomic_load_n(&s->wire->mail.state, __ATOMIC_ACQUIRE) != before)

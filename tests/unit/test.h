@@ -16,6 +16,12 @@
 #define TEST_SANITIZED 0
 #endif
 
+#ifdef __SANITIZE_THREAD__
+/* A child that a test forks may make threads, though its parent has one (base/patient.h). */
+const char *__tsan_default_options(void);
+__attribute__((weak)) const char *__tsan_default_options(void) { return "die_after_fork=0"; }
+#endif
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

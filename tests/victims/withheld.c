@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * withheld - withheld MODE: has pages that never come to whoever reads them, as nobody serves the userfaultfd that they wait for. MODE page: some that it does
- * not use; args: an argument is on such a page; stack: a thread stands on a stack whose beginning is on such pages.
+ * not use; text: they may be executed; blocks: there are blocks on them; args: an argument is on such a page;
+ * stack: a thread stands on a stack whose beginning is on such pages; near: and they are not far above it,
+ * where a handler's frame may be.
  * Prints `ready ADDRESS` of the first page, and for each line of its standard input `turns N`: how often its main thread has allocated a block.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,10 +71,25 @@ static __attribute__((noinline)) void stand(int depth)
 	frame[1] = frame[0];
 }
 
-static void *on_stack(void *arg)
+static void *on_stack(void *depth)
 {
-	stand(16);
-	return arg;
+	stand(*(int *)depth);
+	return depth;
+}
+
+static void handler(int sig) { (void)sig; }
+
+/* Blocks, some of whose pages are held. */
+static char *blocks(void)
+{
+	static char *block[400];
+
+	for (int i = 0; i < 400; i++)
+		block[i] = malloc(1000);
+	char *at = (char *)(((uintptr_t)block[20] + PAGE) & ~(PAGE - 1));
+
+	hold(at, PAGES);
+	return at;
 }
 
 static void *answer(void *arg)
@@ -102,6 +120,7 @@ int main(int argc, char **argv)
 	char *at = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pthread_t thread;
 	pthread_attr_t attr;
+	static int depth;
 
 	if (at == MAP_FAILED)
 		wrong("mmap");
@@ -111,10 +130,17 @@ int main(int argc, char **argv)
 			with_long_argument(argv);
 		at = (char *)(((uintptr_t)argv[2] + PAGE - 1) & ~(PAGE - 1));
 		hold(at, 1);
-	} else if (!strcmp(mode, "stack")) {
+	} else if (!strcmp(mode, "text")) {
+		mprotect(at, PAGES * PAGE, PROT_READ | PROT_EXEC);
+	} else if (!strcmp(mode, "blocks")) {
+		at = blocks();
+	} else if (!strcmp(mode, "stack") || !strcmp(mode, "near")) {
+		depth = *mode == 'n' ? 8 : 16;
+		signal(SIGUSR1, handler);
 		stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		pthread_attr_init(&attr);
-		if (stack == MAP_FAILED || pthread_attr_setstack(&attr, stack, STACK) || pthread_create(&thread, &attr, on_stack, NULL))
+		if (stack == MAP_FAILED || pthread_attr_setstack(&attr, stack, STACK) ||
+		    pthread_create(&thread, &attr, on_stack, &depth))
 			wrong("a thread");
 		while (!__atomic_load_n(&there, __ATOMIC_ACQUIRE))
 			usleep(1000);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
+# waits
 """
 withheld - pages that never come to whoever reads them: mtrun says so after a second, answers everything else, and can leave; the program goes on.
 """
@@ -41,12 +42,14 @@ def timed(bad, a, command, most=MOST):
 def asked(bad, a, address, mode):
     timed(bad, a, f'x {address} 64')
     stacks = timed(bad, a, 'bt')
-    bad += [f'{name} is in no stack: {stacks[:500]}' for name in ('main', 'stand' if mode == 'stack' else 'answer') if name not in stacks]
+    other = 'stand' if mode in ('stack', 'near') else 'answer'
+    bad += [f'{name} is in no stack: {stacks[:500]}' for name in ('main', other) if name not in stacks]
     bad += ['no status'] if '"state":"running"' not in timed(bad, a, 'status --json').replace(' ', '') else []
+    timed(bad, a, 'report --usable')
     timed(bad, a, 'leaks', 20)
 
 
-for MODE in 'page', 'args', 'stack':
+for MODE in 'page', 'args', 'stack', 'near', 'text', 'blocks':
     @case(f'attached, {MODE}')
     def _(bad):
         p = mt.popen([VICTIM, MODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

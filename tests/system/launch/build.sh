@@ -35,6 +35,11 @@ result "no segment writable and executable" $? "readelf -l"
 [ -z "$(nm -u "$MTRUN_BUILD/inject/blob.elf")" ]
 result "the trampoline has no undefined symbol" $? "nm -u $MTRUN_BUILD/inject/blob.elf"
 
+bare=$(grep -lE 'remote_(read|read_spans|write)\(' -r supervisor shell --include='*.c' |
+	grep -v '^supervisor/base/')
+[ -z "$bare" ]
+result "the memory of a program is read through base/patient.h alone" $? "$bare"
+
 make -s install BUILD="$MTRUN_BUILD" PREFIX=/usr DESTDIR="$dir/root" >"$dir/log" 2>&1 && [ -x "$dir/root/usr/bin/mtrun" ] &&
 	[ -s "$dir/root/usr/share/man/man1/mtrun.1" ] && [ -s "$dir/root/usr/share/man/man5/mtrun-heap.5" ] && [ -s "$dir/root/usr/share/man/man5/mtrun-log.5" ] &&
 	[ -s "$dir/root/usr/include/mtrun.h" ] && [ -s "$dir/root/usr/include/memtracer/mt_info.h" ] && cmp -s "$MTRUN" "$dir/root/usr/bin/mtrun"
@@ -52,12 +57,7 @@ for lang in c c++; do
 	result "the installed headers serve $lang" $? "$(head -n 1 "$dir/log")"
 done
 
-for cc in gcc clang; do
-	if ! command -v $cc >/dev/null; then
-		echo "skip $cc has no warning: $cc is not installed"
-		continue
-	fi
-	make -s CC=$cc WERROR=1 BUILD="$dir" syntax >"$dir/log" 2>&1
-	result "$cc has no warning, each header stands alone" $? "$(grep -m 1 error "$dir/log")"
-done
+# (CI has clang look at the sources, too.)
+make -s WERROR=1 BUILD="$dir" syntax >"$dir/log" 2>&1
+result "no warning, each header stands alone" $? "$(grep -m 1 error "$dir/log")"
 exit $bad
