@@ -222,7 +222,7 @@ static int plant_once(struct session *s, struct process *p)
 		return -EAGAIN;
 	session_hurry(true);
 	began = clock_us();
-	err = session_stop_within(s, p, MOMENT_MS);
+	err = session_stop_within(s, p, session_moment(p));
 	if (!err && p->state != PROCESS_STOPPED)
 		err = -ESRCH;
 	if (err == -ETIMEDOUT)
@@ -399,8 +399,10 @@ static void give_up(struct session *s, struct process *p, int err)
 		message_error("cannot attach to %d ('%s'): %s", p->pid,
 			      p->command ? p->command : "?", reason(err));
 	p->unsupervised = reason(err);
-	if (p->agent && p->state <= PROCESS_STOPPED &&
-	    (session_withdraw(s, p) < 0 || session_cont(s, p) < 0))
+	if (!p->agent || p->state > PROCESS_STOPPED)
+		return;
+	err = session_withdraw(s, p);
+	if (session_cont(s, p) < 0 || err)
 		message_verbose(1, "%d: it is not left as it was found", p->pid);
 }
 

@@ -78,14 +78,23 @@ static bool all_stopped(const struct session *s, const struct process *p, pid_t 
 #define SHORT_US   2000
 #define BLOCKED_US 50000 /* a page is read from a disk, or the like: that is waited for */
 
+/* Where so many threads are to stop, they need the processors more than mtrun does. */
+#define CROWD	 100
+#define CROWD_US 5 /* for so many of them mtrun sleeps a microsecond between two looks */
+
 /*
  * Waits a moment for stops; the waiting began at BEGAN. Threads that have stopped wait, too, so
  * rings are read only if it takes long.
  */
 static void await_stop(struct session *s, uint64_t began)
 {
-	if (session_serve_stops(s))
+	unsigned threads = s->stopping ? s->stopping->threads : 0;
+
+	if (session_serve_stops(s)) {
+		if (threads > CROWD)
+			usleep(threads / CROWD_US);
 		return;
+	}
 	if (clock_us() - began > SHORT_US) {
 		session_serve_questions(s);
 		session_serve_rings(s);
@@ -134,6 +143,10 @@ int session_stop_most(struct session *s, struct process *p, unsigned ms)
 		return -ESRCH;
 	return all_stopped(s, p, 0, true) ? 0 : -ETIMEDOUT;
 }
+
+#define STOPS_IN_MS 4 /* threads that stop in a millisecond, at least: mostly it is 40 */
+
+unsigned session_moment(const struct process *p) { return MOMENT_MS + p->threads / STOPS_IN_MS; }
 
 int session_stop_within(struct session *s, struct process *p, unsigned ms)
 {
@@ -406,7 +419,7 @@ static int lend_now(struct session *s, struct process *p)
 
 		if (t->process != p || t->vfork_child)
 			continue;
-		tracer_detach(t->tid, t->signal);
+		thread_let_go(t);
 		t->signal = 0;
 		t->group = false;
 		t->state = THREAD_LENT;

@@ -282,7 +282,7 @@ int session_withdraw(struct session *s, struct process *p)
 	limit_lift(p);
 	if (p->agent && agent_arm(p, false) < 0)
 		message_verbose(1, "%d: its hooks were not switched off", p->pid);
-	while ((err = try_out(s, p, MOMENT_MS + ms)) == -EAGAIN && ran < OUT_MS) {
+	while ((err = try_out(s, p, session_moment(p) + ms)) == -EAGAIN && ran < OUT_MS) {
 		if (let_run(s, p, ms) < 0)
 			return -ESRCH;
 		ran += ms;
@@ -302,7 +302,7 @@ static void leave(struct session *s, struct process *p)
 	if (p->agent && p->state <= PROCESS_STOPPED)
 		err = session_withdraw(s, p);
 	/* only stopped threads can be detached now; the others are when mtrun ends */
-	if (p->state == PROCESS_RUNNING && session_stop_most(s, p, MOMENT_MS) == -ETIMEDOUT)
+	if (p->state == PROCESS_RUNNING && session_stop_most(s, p, session_moment(p)) == -ETIMEDOUT)
 		message_verbose(1, "%d: some of its threads do not stop", p->pid);
 	if (p->state > PROCESS_STOPPED)
 		return;
@@ -328,14 +328,14 @@ void session_release_threads(struct session *s, struct process *p)
 	bool child = p->pid == s->launched && first && first->process == p;
 
 	if (first && first->process == p)
-		tracer_detach(first->tid, first->signal);
+		thread_let_go(first);
 	for (size_t i = 0; i < s->nthreads;) {
 		if (s->thread[i].process != p) {
 			i++;
 			continue;
 		}
 		if (s->thread[i].tid != p->pid)
-			tracer_detach(s->thread[i].tid, s->thread[i].signal);
+			thread_let_go(&s->thread[i]);
 		thread_remove(s, &s->thread[i]);
 	}
 	if (child && thread_add(s, p->pid, p, THREAD_LENT) == NULL)
@@ -363,7 +363,7 @@ static void detach_now(struct session *s)
 	session_settle(s);
 	/* unannounced tracees, and threads at their last instant */
 	for (size_t i = 0; i < s->nthreads; i++)
-		tracer_detach(s->thread[i].tid, s->thread[i].signal);
+		thread_let_go(&s->thread[i]);
 	s->nthreads = 0;
 	s->held = 0;
 	for (struct process *p = s->processes; p; p = p->next) {

@@ -171,7 +171,7 @@ static int let_go_vfork_child(struct session *s, struct thread *t, const struct 
 	if (err || !t)
 		return err ? err : -ESRCH;
 	process_let_go(s, tid, parent->pid, traced);
-	tracer_detach(tid, t->signal);
+	thread_let_go(t);
 	thread_remove(s, t);
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include "session/ended.h"
 #include "session/session.h"
 #include "tracee/launch.h"
+#include "tracee/restart.h"
 #include "tracee/stub.h"
 
 enum thread_state {
@@ -36,6 +37,7 @@ struct thread {
 	bool group;
 	int signal;	   /* to be delivered when resumed */
 	uint64_t since_ms; /* unannounced */
+	struct interrupted_call call;
 };
 
 #define WATCHES 8
@@ -141,6 +143,7 @@ bool session_is_filtered(pid_t tid);
 /* P's rings are there: makes a stream for them. 0 or -errno */
 int process_listen(struct session *s, struct process *p);
 void thread_resume(struct thread *t); /* from where it was made to stop */
+void thread_let_go(struct thread *t); /* detaches from it: it stays in the list */
 /* P's other tracer is done: drops the records of P's threads */
 void process_unlend(struct session *s, struct process *p);
 
@@ -158,6 +161,8 @@ bool thread_in_vfork(const struct thread *t);
 #define HALT_MOST 30000 /* ms that an attach waits for a thread to stop, at most */
 /* longer than many threads take to stop, and short enough for those to wait for a blocked one */
 #define MOMENT_MS 100
+/* MOMENT_MS, and what P's threads take to stop where there are thousands */
+unsigned session_moment(const struct process *p);
 /* stops T alone, and not by a signal. 0 or -errno; -EAGAIN: not within MS milliseconds */
 int session_halt(struct session *s, struct thread *t, int ms);
 /*

@@ -17,6 +17,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/patient.h"
 #include "base/proc.h"
 #include "session/limit_enforce.h"
 #include "tracee/agent.h"
@@ -299,7 +300,13 @@ int session_refresh_quietly(struct session *s, struct process *p, pid_t tid)
 	return err ? err : out;
 }
 
-static int land(struct session *s, struct process *p, pid_t tid)
+/* Whether P, which failed with ERR, is to be killed: its thread waits until then. */
+static bool waits_for_its_end(const struct session *s, const struct process *p, int err)
+{
+	return err && err != -ESRCH && is_refused(s, p);
+}
+
+static int land_image(struct session *s, struct process *p, pid_t tid)
 {
 	bool filtered = session_is_filtered(tid);
 	struct user_regs_struct regs;
@@ -316,10 +323,12 @@ static int land(struct session *s, struct process *p, pid_t tid)
 	}
 	if (!err)
 		err = agent_land(p, tid, &s->options.agent, &l);
-	if (err && filtered && refilter(s, tid, NULL, 0) == -ESRCH)
-		return -ESRCH;
-	if (err)
+	if (waits_for_its_end(s, p, err))
 		return err;
+	if (err) {
+		agent_give_up(p, tid);
+		return filtered && refilter(s, tid, NULL, 0) == -ESRCH ? -ESRCH : err;
+	}
 	if (filtered)
 		p->wire->no_syscalls = 1;
 	err = process_listen(s, p);
@@ -337,11 +346,21 @@ static int land(struct session *s, struct process *p, pid_t tid)
 	if (!err && p->state == PROCESS_STOPPED)
 		s->landed = l;
 	s->began = true;
-	if (err && err != -ESRCH && is_refused(s, p)) /* it waits, until it is killed */
+	if (waits_for_its_end(s, p, err))
 		return err;
 	if (filtered)
 		return refilter(s, tid, &l, 0) < 0 ? -ETIMEDOUT : err;
 	agent_go(&p->wire->mail);
+	return err;
+}
+
+static int land(struct session *s, struct process *p, pid_t tid)
+{
+	int err;
+
+	patient_fresh(tid); /* until it goes on */
+	err = land_image(s, p, tid);
+	patient_fresh(0);
 	return err;
 }
 
@@ -746,6 +765,20 @@ static int end_status(struct process *p, bool alone, int value)
 	return p->ends_together ? p->wait_status : value;
 }
 
+/*
+ * Nothing more is to be known of T, which is at its last instant, and whose process lives on. If it
+ * were traced to its end it would stay in its process until we had waited for it: after
+ * pthread_join(3) unshare(2) would fail in a program of one thread, and RLIMIT_NPROC would count
+ * it. So the kernel may release it at once, as it does natively. False: it is traced still.
+ */
+static bool let_end(struct session *s, struct thread *t)
+{
+	if (tracer_detach(t->tid, 0))
+		return false;
+	thread_remove(s, t);
+	return true;
+}
+
 static void on_exiting(struct session *s, struct thread *t, const struct event *e)
 {
 	struct process *p = t->process;
@@ -780,7 +813,8 @@ static void on_exiting(struct session *s, struct thread *t, const struct event *
 		stream_thread_gone(p->stream, heartbeat_ms(), regs.fs_base);
 		note_end(p, t->tid, &regs);
 	}
-	tracer_cont(t->tid, 0);
+	if (last || t->tid == p->pid || !let_end(s, t))
+		tracer_cont(t->tid, 0);
 }
 
 /* Our child, which we do not trace any more, has ended: drops the records of its threads. */
@@ -896,6 +930,14 @@ static bool is_to_stay(const struct session *s, const struct thread *t)
 	return stops_with_all(s, t) || s->halting == t->tid;
 }
 
+static void go_on(const struct thread *t, int signal)
+{
+	if (restart_follows(&t->call))
+		tracer_syscall(t->tid, signal);
+	else
+		tracer_cont(t->tid, signal);
+}
+
 static void resume(struct session *s, struct thread *t, int signal)
 {
 	if (stops_with_all(s, t)) {
@@ -904,7 +946,7 @@ static void resume(struct session *s, struct thread *t, int signal)
 		t->signal = signal;
 		return;
 	}
-	tracer_cont(t->tid, signal);
+	go_on(t, signal);
 }
 
 void thread_resume(struct thread *t)
@@ -913,20 +955,46 @@ void thread_resume(struct thread *t)
 	if (t->group)
 		tracer_listen(t->tid);
 	else
-		tracer_cont(t->tid, t->signal);
+		go_on(t, t->signal);
 	t->group = false;
 	t->signal = 0;
 }
 
+void thread_let_go(struct thread *t)
+{
+	struct user_regs_struct regs;
+
+	if (t->call.state && tracer_get_regs(t->tid, &regs) == 0 &&
+	    restart_forget(&t->call, &regs) && tracer_set_regs(t->tid, &regs) < 0)
+		message_verbose(1, "%d: a system call's timeout may be shorter", t->tid);
+	tracer_detach(t->tid, t->signal);
+}
+
 /* T's system call, interrupted by a stop of ours or by SIGNAL that it ignores, goes on. */
-static void call_goes_on(const struct thread *t, int signal)
+static void call_goes_on(struct thread *t, int signal)
 {
 	struct user_regs_struct regs;
 
 	if (t->process && tracer_get_regs(t->tid, &regs) == 0 &&
-	    restart_interrupted(t->process->pid, t->tid, &regs, signal) &&
+	    restart_interrupted(t->process->via, t->tid, &regs, signal, &t->call) &&
 	    tracer_set_regs(t->tid, &regs) < 0)
 		message_verbose(1, "%d: a system call may have ended with EINTR", t->tid);
+}
+
+/*
+ * T enters the system call that is followed, or leaves it. If it is to be stopped it is asked to
+ * once more, as any stop counts for the one that was asked for.
+ */
+static void on_call(const struct session *s, struct thread *t)
+{
+	struct user_regs_struct regs;
+
+	if (tracer_get_regs(t->tid, &regs) == 0 && restart_at_call(&t->call, &regs) &&
+	    tracer_set_regs(t->tid, &regs) < 0)
+		t->call.state = CALL_NONE;
+	if (is_to_stay(s, t))
+		tracer_interrupt(t->tid);
+	go_on(t, 0);
 }
 
 static void on_stop(struct session *s, struct thread *t, bool group)
@@ -938,7 +1006,7 @@ static void on_stop(struct session *s, struct thread *t, bool group)
 		if (group)
 			tracer_listen(t->tid);
 		else
-			tracer_cont(t->tid, 0);
+			go_on(t, 0);
 		return;
 	}
 	t->state = THREAD_STOPPED;
@@ -999,6 +1067,7 @@ static void handle(struct session *s, const struct event *e)
 		call_goes_on(t, e->signal);
 		resume(s, t, e->signal);
 		break;
+	case EVENT_SYSCALL: on_call(s, t); break;
 	default: resume(s, t, 0);
 	}
 }

@@ -133,6 +133,35 @@ static void drawn_remove(struct event *e)
 	memmove(e, e + 1, (size_t)(end - e - 1) * sizeof(*e));
 }
 
+/*
+ * Threads that were asked to stop. The kernel looks at all tracees in turn for each wait for any of
+ * them, so that the time to stop them all together grows with the square of their number: where
+ * many are expected each is waited for by itself.
+ */
+static struct {
+	pid_t *tid;
+	size_t count, room;
+} expected;
+#define MANY	   64u
+#define BY_THE_WAY 8 /* so many of them may come by a wait for any */
+
+static void expect(pid_t tid)
+{
+	if (array_room(&expected.tid, expected.count, &expected.room, sizeof(*expected.tid)) == 0)
+		expected.tid[expected.count++] = tid;
+}
+
+/* True: TID was expected, and is not any more. */
+static bool has_come(pid_t tid)
+{
+	for (size_t i = 0; i < expected.count; i++)
+		if (expected.tid[i] == tid) {
+			expected.tid[i] = expected.tid[--expected.count];
+			return true;
+		}
+	return false;
+}
+
 static int drawn_room(void)
 {
 	return array_room(&drawn.event, drawn.count, &drawn.room, sizeof(*drawn.event));
@@ -148,6 +177,7 @@ static int go_on(enum __ptrace_request request, pid_t tid, int signal)
 	if (drawn_find(tid))
 		return -ESRCH;
 	if (drawn_room() == 0 && waitpid(tid, &status, __WALL | WNOHANG) > 0) {
+		(void)has_come(tid);
 		decode(tid, status, &drawn.event[drawn.count++]);
 		return -ESRCH;
 	}
@@ -160,7 +190,14 @@ int tracer_syscall(pid_t tid, int signal) { return go_on(PTRACE_SYSCALL, tid, si
 
 int tracer_listen(pid_t tid) { return go_on(PTRACE_LISTEN, tid, 0); }
 
-int tracer_interrupt(pid_t tid) { return call(PTRACE_INTERRUPT, tid, NULL, NULL); }
+int tracer_interrupt(pid_t tid)
+{
+	int err = call(PTRACE_INTERRUPT, tid, NULL, NULL);
+
+	if (!err)
+		expect(tid);
+	return err;
+}
 
 int tracer_detach(pid_t tid, int signal)
 {
@@ -168,6 +205,8 @@ int tracer_detach(pid_t tid, int signal)
 	struct event *e;
 
 	/* what it stopped for does not concern us any more */
+	if (!err)
+		(void)has_come(tid);
 	while (!err && (e = drawn_find(tid)))
 		drawn_remove(e);
 	return err;
@@ -205,13 +244,52 @@ int tracer_set_mask(pid_t tid, uint64_t mask)
 	return call(PTRACE_SETSIGMASK, tid, (void *)sizeof(mask), &mask);
 }
 
+/* <linux/ptrace.h> has them since Linux 6.4 */
+#define SET_DISPATCH 0x4210
+#define GET_DISPATCH 0x4211
+
+int tracer_get_dispatch(pid_t tid, struct tracer_dispatch *dispatch)
+{
+	return call(GET_DISPATCH, tid, (void *)sizeof(*dispatch), dispatch);
+}
+
+int tracer_set_dispatch(pid_t tid, const struct tracer_dispatch *dispatch)
+{
+	return call(SET_DISPATCH, tid, (void *)sizeof(*dispatch), (void *)(uintptr_t)dispatch);
+}
+
+/* Collects the events of those that are expected. 0 or -ENOMEM. */
+static int draw_expected(void)
+{
+	size_t waiting = 0;
+	int status, err = 0;
+
+	for (size_t i = 0; i < expected.count; i++) {
+		pid_t tid = expected.tid[i], got = 0;
+
+		if (!err)
+			err = drawn_room();
+		if (!err)
+			got = waitpid(tid, &status, __WALL | WNOHANG);
+		if (got > 0)
+			decode(tid, status, &drawn.event[drawn.count++]);
+		else if (!got || errno == EINTR)
+			expected.tid[waiting++] = tid;
+	}
+	expected.count = waiting;
+	return err;
+}
+
 /* Collects all events that there are. 0, or -errno; -ECHILD: no tracees are left. */
 static int draw(void)
 {
-	int status;
+	int status, came = 0, err;
 	pid_t tid;
 
 	drawn.served = drawn.count = 0;
+	err = expected.count < MANY ? 0 : draw_expected();
+	if (err)
+		return err;
 	for (;;) {
 		if (drawn_room())
 			return -ENOMEM;
@@ -222,6 +300,8 @@ static int draw(void)
 		if (tid <= 0)
 			return tid < 0 ? -errno : 0;
 		decode(tid, status, &drawn.event[drawn.count++]);
+		if (has_come(tid) && expected.count >= MANY && ++came == BY_THE_WAY)
+			return 0;
 	}
 }
 
@@ -272,6 +352,7 @@ int tracer_wait(pid_t tid, struct event *event, int ms)
 		if (got < 0 && errno != EINTR)
 			return -errno;
 		if (got > 0) {
+			(void)has_come(tid);
 			decode(got, status, event);
 			if (event->kind == EVENT_GONE)
 				drawn.event[drawn.count++] = *event;
@@ -297,10 +378,18 @@ int tracer_halt(pid_t tid, int *signal, int ms)
 	struct event e;
 	int err = tracer_interrupt(tid);
 
-	if (!err)
-		err = tracer_wait(tid, &e, ms);
-	if (err <= 0)
-		return err ? err : -ETIMEDOUT;
+	for (;;) {
+		if (!err)
+			err = tracer_wait(tid, &e, ms);
+		if (err <= 0)
+			return err ? err : -ETIMEDOUT;
+		if (e.kind != EVENT_SYSCALL)
+			break;
+		/* any stop counts for the one that was asked for */
+		err = tracer_interrupt(tid);
+		if (!err)
+			err = tracer_cont(tid, 0);
+	}
 	if (e.kind == EVENT_EXITING)
 		tracer_cont(tid, 0);
 	if (e.kind == EVENT_EXITING || e.kind == EVENT_GONE)

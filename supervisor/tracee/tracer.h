@@ -74,6 +74,16 @@ int tracer_set_regs(pid_t tid, const struct user_regs_struct *regs) MUST_USE;
 /* The signals that the tracee blocks, bit N - 1 for signal N. */
 int tracer_get_mask(pid_t tid, uint64_t *mask) MUST_USE;
 int tracer_set_mask(pid_t tid, uint64_t mask) MUST_USE;
+/*
+ * Whether and how the tracee has its own system calls told as SIGSYS (prctl(2),
+ * PR_SET_SYSCALL_USER_DISPATCH), as Wine does: Linux 6.4's struct ptrace_sud_config.
+ */
+struct tracer_dispatch {
+	uint64_t mode; /* 0: it has not */
+	uint64_t selector, offset, len;
+};
+int tracer_get_dispatch(pid_t tid, struct tracer_dispatch *dispatch) MUST_USE;
+int tracer_set_dispatch(pid_t tid, const struct tracer_dispatch *dispatch) MUST_USE;
 
 /*
  * Stops the tracee, wherever it is, within MS milliseconds. *SIGNAL: what it was about to get, 0:

@@ -4,7 +4,8 @@
  * again before it gives it back; others sleep in one kind of system call each, which must not end with EINTR. Handlers run at 1 kHz, too, if told.
  * On SIGUSR1 it prints one line of the work done, on SIGTERM it ends: 0 if all was right. Longest gap between two turns of a worker: `gap US`.
  *
- * Arguments: threads [sleepers] [timer] [fork] [start] [seccomp]
+ * Arguments: threads [sleepers] [timer] [fork] [start] [seccomp] [idle]
+ * idle: ten thousand threads wait for ever, or as many as there may be.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -243,6 +244,25 @@ static void say(void)
 		_exit(97);
 }
 
+#define IDLE 10000
+
+static void *idle(void *arg)
+{
+	pause();
+	return arg;
+}
+
+static void start_idle(void)
+{
+	pthread_attr_t small;
+	pthread_t thread;
+
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 16384);
+	for (int i = 0; i < IDLE && !pthread_create(&thread, &small, idle, NULL); i++)
+		;
+}
+
 int main(int argc, char **argv)
 {
 	int n = argc > 1 ? atoi(argv[1]) : 4, timer = 0;
@@ -266,6 +286,8 @@ int main(int argc, char **argv)
 			pthread_create(&other, NULL, starter, NULL);
 		else if (!strcmp(argv[i], "timer"))
 			timer = 1;
+		else if (!strcmp(argv[i], "idle"))
+			start_idle();
 	}
 	for (int i = 0; i < n; i++)
 		pthread_create(&thread[i], NULL, work, (void *)(uintptr_t)i);

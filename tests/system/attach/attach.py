@@ -22,7 +22,7 @@ mt.need_mtrun()
 SEED = int(os.environ.get('MTRUN_SEED') or time.time())
 print(f'# MTRUN_SEED={SEED}')
 random.seed(SEED)
-CYCLES = 1000 if mt.SOAK else 16
+CYCLES = 1000 if mt.SOAK else 12
 
 
 class Victim:
@@ -111,6 +111,7 @@ def once(name, args, how='gcc', opts=()):
 
 once('a thread', ['1'])
 once('sixty-four threads', ['64'])
+once('ten thousand threads', ['4', 'idle'])
 once('threads asleep in system calls', ['4', 'sleepers'])
 once('threads that come and go, a timer', ['4', 'start', 'timer'])
 once('children are forked meanwhile', ['4', 'fork'])
@@ -138,17 +139,22 @@ def signals():
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         v = Victim('2')
         before = v.looks()
-        p = mt.popen([mt.MTRUN, '-p', str(v.pid)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        prefix = f'{mt.tmp()}/{sig.name}'
+        p = mt.popen([mt.MTRUN, '-p', str(v.pid), '-o', prefix],
+                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         inside = mt.until(lambda: 'memfd:mtrun' in v.read('maps'))
         time.sleep(0.2)
         p.send_signal(sig)
+        time.sleep(0.005)
+        p.send_signal(sig)      # as timeout(1) does: to the process, then to its group
         try:
             out = p.communicate(timeout=20)[0]
         except subprocess.TimeoutExpired:
             p.kill()
             out = p.communicate()[0] + b' (it does not end)'
         bad = [] if inside and p.returncode == 0 and b'detached after' in out else [f'status {p.returncode}: {out[-300:]}']
-        mt.check(f'{sig.name} detaches', bad + v.differs(before) + v.end())
+        bad += [] if os.path.exists(f'{prefix}{v.pid}.0.f.heap') else [f'no .heap file: {out[-300:]}']
+        mt.check(f'{sig.name}, twice, detaches', bad + v.differs(before) + v.end())
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):      # what it cuts short has not failed, what had failed before has
         v = Victim('2')
         bad = []
