@@ -195,7 +195,8 @@ void stacks_forget(uint64_t lo, uint64_t hi);
 
 /* service.c */
 bool mail_serve(struct wire_mail *mail); /* until MAIL_GO; false: mtrun is gone, or does nothing */
-uint64_t signals_block(void);		 /* blocks all; returns the mask that was */
+/* blocks all, and single steps; returns the mask that was, and whether there were such */
+uint64_t signals_block(void);
 void signals_restore(uint64_t was);
 #define QUESTION_ARGS 5
 struct question {

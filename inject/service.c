@@ -16,17 +16,27 @@
  * signals cannot be blocked, and a hook waits by ask_silently().)
  */
 
+/*
+ * A program may single-step itself (TF in its flags): a trap while SIGTRAP is blocked would end it.
+ * In a mask that has the place of SIGKILL, which the kernel keeps out of masks and ignores in them.
+ */
+#define FLAG_TRAP 0x100ull
+
 uint64_t signals_block(void)
 {
-	uint64_t all = ~0ull, was = 0;
+	uint64_t all = ~0ull, was = 0, flags = __builtin_ia32_readeflags_u64();
 
+	if (unlikely(flags & FLAG_TRAP))
+		__builtin_ia32_writeeflags_u64(flags & ~FLAG_TRAP);
 	sys6(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&all, (long)&was, 8, 0, 0);
-	return was;
+	return was | (flags & FLAG_TRAP);
 }
 
 void signals_restore(uint64_t was)
 {
 	sys6(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&was, 0, 8, 0, 0);
+	if (unlikely(was & FLAG_TRAP))
+		__builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | FLAG_TRAP);
 }
 
 #define LEAN_SPINS 500	 /* some microseconds */

@@ -149,6 +149,8 @@ struct way_back {
 	uint64_t pc, mask;
 };
 
+#define FLAG_TRAP 0x100ull
+
 static int divert(struct stub_run *l, struct user_regs_struct regs, raddr_t pc)
 {
 	const struct way_back back = { regs.rip, l->mask };
@@ -160,8 +162,26 @@ static int divert(struct stub_run *l, struct user_regs_struct regs, raddr_t pc)
 		return err;
 	regs.rip = pc;
 	regs.orig_rax = (unsigned long long)-1;
+	/* one that single-steps itself would end by its trap, as SIGTRAP is blocked */
+	regs.eflags &= ~FLAG_TRAP;
 	err = tracer_set_regs(l->tid, &regs);
 	return err ? err : tracer_set_mask(l->tid, ALL_SIGNALS);
+}
+
+/* The routine's calls are its own; SIGSYS for one of them, which it blocks, would be the end. */
+static int no_dispatch(struct stub_run *l)
+{
+	if (tracer_get_dispatch(l->tid, &l->dispatch))
+		l->dispatch.mode = 0; /* an older kernel */
+	return l->dispatch.mode ? tracer_set_dispatch(l->tid, &(struct tracer_dispatch){ 0 }) : 0;
+}
+
+/* The thread is as it was sent, but for its mask. */
+static int put_back(struct stub_run *l)
+{
+	int err = tracer_set_regs(l->tid, &l->was);
+
+	return err || !l->dispatch.mode ? err : tracer_set_dispatch(l->tid, &l->dispatch);
 }
 
 int stub_send(struct stub_run *l, pid_t pid, pid_t tid, raddr_t pc, raddr_t lo, raddr_t hi)
@@ -176,7 +196,8 @@ int stub_send(struct stub_run *l, pid_t pid, pid_t tid, raddr_t pc, raddr_t lo, 
 	if (err)
 		return err;
 	restart_whole(pid, tid, &regs);
-	return divert(l, regs, pc);
+	err = no_dispatch(l);
+	return err ? err : divert(l, regs, pc);
 }
 
 static bool is_within(const struct stub_run *l, raddr_t pc)
@@ -276,7 +297,7 @@ int stub_recall(struct stub_run *l)
 	if (!err)
 		err = tracer_interrupt(l->tid);
 	if (!err)
-		err = tracer_set_regs(l->tid, &l->was);
+		err = put_back(l);
 	if (!err)
 		err = tracer_cont(l->tid, 0);
 	return err;
@@ -298,7 +319,7 @@ int stub_take_out(struct stub_run *l, int *signal)
 		return -ETIMEDOUT;
 	}
 	if (!err)
-		err = tracer_set_regs(l->tid, &l->was);
+		err = put_back(l);
 	return err ? err : tracer_set_mask(l->tid, l->mask);
 }
 

@@ -11,6 +11,7 @@
 #include <sys/user.h>
 
 #include "base/types.h"
+#include "tracee/tracer.h"
 
 /*
  * Unused zero bytes at the end of an executable mapping, taken for a while. A header in them says
@@ -28,10 +29,11 @@ size_t cave_find(pid_t pid, struct code_cave found[CAVE_MOST]);
 
 struct stub_run { /* one thread on its way through a routine */
 	pid_t pid, tid;
-	struct user_regs_struct was; /* as it stopped, */
-	uint64_t mask;		     /* and the signals that it blocked */
-	raddr_t lo, hi;		     /* the routine, */
-	raddr_t more_lo, more_hi;    /* and what it calls elsewhere */
+	struct user_regs_struct was;	 /* as it stopped, */
+	uint64_t mask;			 /* the signals that it blocked, */
+	struct tracer_dispatch dispatch; /* and which of its calls are told to itself */
+	raddr_t lo, hi;			 /* the routine, */
+	raddr_t more_lo, more_hi;	 /* and what it calls elsewhere */
 };
 /*
  * TID is stopped, not by a signal: sends it to PC; the routine is all in [LO, HI). It begins when
