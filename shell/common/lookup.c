@@ -91,15 +91,19 @@ static bool gather(struct lookup *w, uint32_t stack)
 	uint64_t pc;
 
 	for (uint32_t n = stack, up;
-	     n && w->questions < BATCH && !(w->whole && sites_settled(w->sites, n, true)); n = up) {
+	     n && w->questions < BATCH && !sites_settled(w->sites, n, w->whole); n = up) {
 		struct lookup_question q = { .first = w->questions == before };
 
 		up = process_stack_parent(p, n, &pc);
-		if (!pc || !process_question(p, n, pc, &q.q))
+		if (!pc)
 			continue;
-		if (!symbols_known(p->symbols, q.q.module, q.q.pc, q.q.exact, &known))
+		if (!process_question(p, n, pc, &q.q))
+			known = sites_frames(w->sites, n);
+		else if (!symbols_known(p->symbols, q.q.module, q.q.pc, q.q.exact, &known)) {
 			w->question[w->questions++] = q;
-		else if (!w->whole && has_site(known))
+			continue;
+		}
+		if (!w->whole && has_site(known))
 			break;
 	}
 	return w->questions > before;

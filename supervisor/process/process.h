@@ -152,6 +152,7 @@ struct process {
 	bool lent_loaded; /* libraries came or went meanwhile */
 	int pidfd;	  /* tells of its end while it is lent; 0 or -1: none */
 	bool traces;	  /* it traces processes, and that was said */
+	bool crowded;	  /* it has more than WIRE_MODULES modules, and that was said */
 	bool left;	  /* nothing of ours is mapped in it any more */
 	pid_t own_thread; /* of ours in it (tracee/own_thread.h); 0: none */
 	uint32_t resumed; /* how often it was resumed after all its threads were stopped */

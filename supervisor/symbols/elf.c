@@ -52,7 +52,7 @@ struct gnu_hash {
 };
 
 struct elf {
-	struct elf *next; /* all that are open */
+	struct elf *next; /* in its list of those that are open */
 	unsigned refs;
 	const uint8_t *bytes;
 	size_t size;
@@ -75,7 +75,11 @@ struct elf {
 	bool is_go;
 };
 
-static struct elf *all_elfs;
+/* Those that are open: by inode, as there may be tens of thousands. */
+#define LISTS 4096u
+static struct elf *open_elfs[LISTS];
+
+static struct elf **list_of(const struct stat *st) { return &open_elfs[st->st_ino % LISTS]; }
 
 /* ---- reading with care --------------------------------------------------- */
 
@@ -419,10 +423,11 @@ static void elf_free(struct elf *e)
 
 void elf_unref(struct elf *elf)
 {
-	struct elf **link = &all_elfs;
+	struct elf **link;
 
 	if (!elf || --elf->refs)
 		return;
+	link = list_of(&elf->st);
 	while (*link && *link != elf)
 		link = &(*link)->next;
 	if (*link)
@@ -509,7 +514,7 @@ struct elf *elf_open(int fd, int *error)
 		*error = -ENOEXEC;
 		return NULL;
 	}
-	for (e = all_elfs; e; e = e->next) {
+	for (e = *list_of(&st); e; e = e->next) {
 		if (same_file(&e->st, &st))
 			return elf_ref(e);
 	}
@@ -520,9 +525,9 @@ struct elf *elf_open(int fd, int *error)
 	}
 	sigbus_survive();
 	e->st = st;
-	e->next = all_elfs;
+	e->next = *list_of(&st);
+	*list_of(&st) = e;
 	err = map_file(e, fd);
-	all_elfs = e;
 	return finish(e, err ? err : read_headers(e), error);
 }
 

@@ -28,6 +28,7 @@ static bool number(const struct gotab *t, size_t at, unsigned width, uint64_t *v
 bool gotab_open(struct gotab *t, const uint8_t *bytes, size_t size, uint64_t text)
 {
 	uint64_t magic, sizes, count, said, names, functions;
+	const uint8_t *last;
 	size_t at;
 
 	*t = (struct gotab){ .bytes = bytes, .size = size };
@@ -45,6 +46,8 @@ bool gotab_open(struct gotab *t, const uint8_t *bytes, size_t size, uint64_t tex
 		return false;
 	t->text = t->width == 8 ? 0 : said ? said : text;
 	t->names = (size_t)names;
+	last = memrchr(bytes + names, '\0', size - (size_t)names);
+	t->names_size = last ? (size_t)(last - bytes) + 1 - t->names : 0;
 	t->functions = (size_t)functions;
 	t->count = (size_t)count;
 	return true;
@@ -62,9 +65,7 @@ bool gotab_function(const struct gotab *t, size_t i, struct gotab_function *f)
 	if (description >= t->size ||
 	    !number(t, t->functions + (size_t)description + t->width, 4, &name))
 		return false;
-	if (name >= t->size - t->names ||
-	    !memchr(t->bytes + t->names + name, '\0', t->size - t->names - (size_t)name) ||
-	    end <= start)
+	if (name >= t->names_size || end <= start)
 		return false;
 	*f = (struct gotab_function){ (const char *)t->bytes + t->names + name, t->text + start,
 				      t->text + end };

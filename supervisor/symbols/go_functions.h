@@ -17,6 +17,7 @@ struct gotab {
 	size_t size;
 	size_t count;		 /* functions */
 	size_t names, functions; /* offsets in `bytes` */
+	size_t names_size;	 /* up to the last that ends in the bytes */
 	unsigned width;		 /* bytes of a number in the table of functions: 4 or 8 */
 	uint64_t text;		 /* what 4 byte numbers are relative to */
 };

@@ -10,10 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
+#include "base/hash_index.h"
 #include "base/maps.h"
 #include "base/outside.h"
 #include "base/patient.h"
 #include "base/proc.h"
+#include "base/search.h"
 #include "base/text.h"
 #include "symbols/elf.h"
 
@@ -26,8 +29,8 @@
  * marked dead, what comes back at the same place lives again, so that a stack recorded at any time
  * finds the module that was there then.
  *
- * The maps are read at each dlopen, so the usual case, nothing new, allocates nothing and opens
- * nothing.
+ * The maps are read at each dlopen, so the usual case, nothing new, opens nothing. A program may
+ * have tens of thousands of modules: what is mapped is looked for by its place, not in the list.
  */
 
 #define PAGE_MASK 4095ull
@@ -319,26 +322,43 @@ static bool is_at(const struct module *m, const struct span *s)
 	       strcmp(m->path, s->first->path) == 0;
 }
 
-static struct module *find_span(const struct modules *list, const struct span *s, bool alive)
-{
-	for (size_t i = list->count; i-- > 0;) {
-		struct module *m = list->module[i];
+/* The numbers of LIST's modules, by where they are. No two have the same place and file. */
+struct places {
+	const struct modules *list;
+	struct hash_index index;
+};
 
-		if ((m->dead == UINT32_MAX) == alive && is_at(m, s))
-			return m;
-	}
-	return NULL;
+static uint32_t place_hash(raddr_t start, raddr_t text_start, uint64_t inode)
+{
+	return hash_number(hash_number(hash_number(HASH_SEED, start), text_start), inode);
 }
 
-static bool overlaps_dead(const struct modules *list, const struct module *m)
+/* The next module of LIST, which was appended. 0 or -ENOMEM. */
+static int places_add(struct places *places)
 {
-	for (size_t i = 0; i < list->count; i++) {
-		const struct module *o = list->module[i];
+	size_t n = places->index.count;
+	const struct module *m = places->list->module[n];
 
-		if (o != m && o->dead != UINT32_MAX && m->start < o->end && o->start < m->end)
-			return true;
-	}
-	return false;
+	return hash_index_add(&places->index, place_hash(m->start, m->text_start, m->inode),
+			      (uint32_t)n + 1);
+}
+
+static int places_init(struct places *places, const struct modules *list)
+{
+	int err = 0;
+
+	*places = (struct places){ .list = list };
+	for (size_t i = 0; i < list->count && !err; i++)
+		err = places_add(places);
+	return err;
+}
+
+/* The number of the module that S is, from 1 on; 0: it is new. */
+static uint32_t find_span(const struct places *places, const struct span *s)
+{
+	return HASH_FIND(&places->index,
+			 place_hash(s->first->start, s->text_start, s->first->inode), n,
+			 is_at(places->list->module[n - 1], s));
 }
 
 static int append(struct modules *list, struct module *m)
@@ -358,27 +378,30 @@ static int append(struct modules *list, struct module *m)
 
 /*
  * Marks what MAPS no longer shows as dead, so that it neither stands in the way of, nor is taken
- * for, what is there now.
+ * for, what is there now. 0 or -ENOMEM.
  */
-static void bury(struct modules *list, const struct maps *maps, uint32_t node)
+static int bury(const struct places *places, const struct maps *maps, uint32_t node)
 {
+	const struct modules *list = places->list;
+	bool *seen = calloc(list->count + 1, sizeof(*seen));
+	uint32_t number;
 	size_t i = 0;
 	struct span s;
-	bool *seen = calloc(list->count + 1, sizeof(*seen));
 
 	if (!seen)
-		return;
+		return -ENOMEM;
 	while (next_span(maps, &i, &s)) {
-		for (size_t k = 0; s.text && k < list->count; k++)
-			seen[k] |= is_at(list->module[k], &s);
+		number = s.text ? find_span(places, &s) : 0;
+		seen[number] = true;
 	}
 	for (size_t k = 0; k < list->count; k++) {
 		struct module *m = list->module[k];
 
-		if (m->dead == UINT32_MAX && !seen[k])
+		if (m->dead == UINT32_MAX && !seen[k + 1])
 			m->dead = node;
 	}
 	free(seen);
+	return 0;
 }
 
 /* A module that came back. Its text is as in the file again: not planted. */
@@ -390,46 +413,89 @@ static void revive(struct module *m, const struct span *s)
 	m->planted = false;
 }
 
+struct update {
+	struct modules *list;
+	pid_t pid;
+	struct outside *from;
+	uint32_t node;
+	struct places places;
+	struct auxv aux; /* read once it is needed */
+	bool have_aux;
+	struct module **fresh; /* new and revived ones, from the lowest on */
+	size_t nfresh, room;
+};
+
+static struct module *append_span(struct update *u, const struct span *s)
+{
+	struct module *m;
+
+	if (!u->have_aux)
+		auxv_read(&u->aux, u->pid);
+	u->have_aux = true;
+	m = module_new(u->pid, u->from, s, &u->aux);
+	if (!m || append(u->list, m) < 0) {
+		module_free(m);
+		return NULL;
+	}
+	m->born = u->node;
+	return places_add(&u->places) ? NULL : m;
+}
+
+/* S is mapped. 0 or -ENOMEM. */
+static int update_span(struct update *u, const struct span *s)
+{
+	uint32_t number = find_span(&u->places, s);
+	struct module *m = number ? u->list->module[number - 1] : NULL;
+
+	if (m && m->dead == UINT32_MAX) {
+		m->end = s->end > m->end ? s->end : m->end;
+		m->text_end = s->text_end > m->text_end ? s->text_end : m->text_end;
+		return 0;
+	}
+	if (array_room(&u->fresh, u->nfresh, &u->room, sizeof(struct module *)))
+		return -ENOMEM;
+	if (m)
+		revive(m, s);
+	else
+		m = append_span(u, s);
+	if (!m)
+		return -ENOMEM;
+	u->fresh[u->nfresh++] = m;
+	return 0;
+}
+
+/* Whether a new module lies where a dead one was. */
+static bool overlaps_dead(const struct update *u)
+{
+	for (size_t i = 0; u->nfresh && i < u->list->count; i++) {
+		const struct module *o = u->list->module[i];
+		size_t at = o->dead == UINT32_MAX
+				    ? u->nfresh
+				    : SEARCH(k, u->nfresh, u->fresh[k]->end <= o->start);
+
+		if (at < u->nfresh && u->fresh[at]->start < o->end)
+			return true;
+	}
+	return false;
+}
+
 int modules_update(struct modules *list, pid_t pid, struct outside *from, const struct maps *maps,
 		   uint32_t node, bool *overlap)
 {
-	struct auxv aux;
-	struct module *m;
+	struct update u = { .list = list, .pid = pid, .from = from, .node = node };
+	int err = places_init(&u.places, list);
 	struct span s;
-	bool have_aux = false, over = false;
 	size_t i = 0;
-	int count = 0;
 
-	bury(list, maps, node);
-	while (next_span(maps, &i, &s)) {
-		if (!s.text)
-			continue;
-		m = find_span(list, &s, true);
-		if (m) {
-			m->end = s.end > m->end ? s.end : m->end;
-			m->text_end = s.text_end > m->text_end ? s.text_end : m->text_end;
-			continue;
-		}
-		m = find_span(list, &s, false);
-		if (m) {
-			revive(m, &s);
-		} else {
-			if (!have_aux)
-				auxv_read(&aux, pid);
-			have_aux = true;
-			m = module_new(pid, from, &s, &aux);
-			if (!m || append(list, m) < 0) {
-				module_free(m);
-				return -ENOMEM;
-			}
-			m->born = node;
-		}
-		over |= overlaps_dead(list, m);
-		count++;
-	}
-	if (overlap)
-		*overlap = over;
-	return count;
+	if (!err)
+		err = bury(&u.places, maps, node);
+	while (!err && next_span(maps, &i, &s))
+		err = s.text ? update_span(&u, &s) : 0;
+	if (!err && overlap)
+		*overlap = overlaps_dead(&u);
+	hash_index_release(&u.places.index);
+	free(u.fresh);
+	return err ? err : (int)u.nfresh;
 }
 
 int modules_recorded(struct modules *list, struct outside *from, const struct maps *maps)
@@ -462,6 +528,36 @@ const struct module *modules_find(const struct modules *list, raddr_t pc, uint32
 			return m;
 	}
 	return NULL;
+}
+
+/* What was not loaded as the file says, but mapped by somebody, has no .bss behind it. */
+raddr_t module_memory_end(const struct module *m)
+{
+	const struct elf_segment *segment;
+	size_t n = elf_segments(m->elf, &segment);
+
+	for (size_t i = 0; i < n; i++) {
+		raddr_t at = m->bias + segment[i].vaddr, file_end = at + segment[i].filesz;
+
+		if (segment[i].type == PT_LOAD && at <= m->end &&
+		    ((file_end + PAGE_MASK) & ~PAGE_MASK) >= m->end &&
+		    at + segment[i].memsz > m->end)
+			return at + segment[i].memsz;
+	}
+	return m->end;
+}
+
+const struct module *modules_find_data(const struct modules *list, raddr_t address)
+{
+	const struct module *found = modules_find(list, address, UINT32_MAX);
+
+	for (size_t i = list->count; i-- > 0 && !found;) {
+		const struct module *m = list->module[i];
+
+		if (m->dead == UINT32_MAX && address >= m->end && address < module_memory_end(m))
+			found = m;
+	}
+	return found;
 }
 
 int modules_add(struct modules *list, const struct module *m)

@@ -67,6 +67,13 @@ int modules_update(struct modules *list, pid_t pid, struct outside *from, const 
 int modules_recorded(struct modules *list, struct outside *from, const struct maps *maps) MUST_USE;
 /* The module that PC was in when stack node NODE was made; NODE = UINT32_MAX: now. NULL if none. */
 const struct module *modules_find(const struct modules *list, raddr_t pc, uint32_t node);
+/*
+ * Where the memory of M ends, to the byte: behind `end`, if it has a .bss of more than the rest of
+ * its last page, and that directly follows what is mapped of its file.
+ */
+raddr_t module_memory_end(const struct module *m);
+/* The module that ADDRESS is in now, .bss included. NULL if none. */
+const struct module *modules_find_data(const struct modules *list, raddr_t address);
 /* Appends a copy of M, whose elf does not count: it gets one with no symbols. 0 or -ENOMEM. */
 int modules_add(struct modules *list, const struct module *m) MUST_USE;
 /* A copy for a forked child. ELF files are shared by reference count. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/bounds.h"
 #include "base/search.h"
 #include "symbols/go_functions.h"
 #include "symbols/names.h"
@@ -24,6 +25,15 @@
 #define PLT_ENTRY_BYTES 16
 #define SYMBOLS_MAX	(4u << 20) /* some 200 MB */
 #define NAME_MOST	16384u
+
+/*
+ * Names may overlap in their table: millions of long ones fit in a small file, and each is measured
+ * and compared. Together they may have as many bytes as are ordinary for the table's size and more;
+ * after that only short ones are taken.
+ */
+#define NAMES_TABLES 8u		 /* times what the table has */
+#define NAMES_LEAST  (16u << 20) /* bytes */
+#define NAME_SHORT   256u
 
 struct symbol {
 	uint64_t start, end; /* end == start: size unknown */
@@ -57,15 +67,58 @@ static int add(struct symtab *t, const struct symbol *s)
 	return 0;
 }
 
+/* What the names of a table of SIZE bytes may have together. */
+static uint64_t names_budget(size_t size) { return (uint64_t)size * NAMES_TABLES + NAMES_LEAST; }
+
+/* The length of NAME, which is taken from BUDGET; 0: it is empty or too long. */
+static size_t name_length(uint64_t *budget, const char *name)
+{
+	size_t most = *budget ? NAME_MOST : NAME_SHORT, len = strnlen(name, most);
+
+	*budget -= least(*budget, len);
+	return len < most ? len : 0;
+}
+
+struct strings {
+	const char *text; /* all that begin in it end in it */
+	size_t size;
+	uint64_t budget;
+};
+
+static struct strings strings_of(Elf *elf, size_t section)
+{
+	Elf_Scn *scn = elf_getscn(elf, section);
+	struct strings s = { 0 };
+	const char *last;
+	GElf_Shdr shdr;
+	Elf_Data *data;
+
+	if (!scn || !gelf_getshdr(scn, &shdr) || shdr.sh_type != SHT_STRTAB)
+		return s;
+	data = elf_getdata(scn, NULL);
+	last = data && data->d_buf ? memrchr(data->d_buf, '\0', data->d_size) : NULL;
+	if (!last)
+		return s;
+	s.text = data->d_buf;
+	s.size = (size_t)(last - s.text) + 1;
+	s.budget = names_budget(s.size);
+	return s;
+}
+
+static const char *string_at(const struct strings *s, size_t at)
+{
+	return at < s->size ? s->text + at : NULL;
+}
+
 /*
  * Of names for one address: functions before labels, global before weak before local, few leading
  * underscores, short.
  */
-static int rank(const GElf_Sym *sym, const char *name)
+static int rank(const GElf_Sym *sym, const char *name, size_t len)
 {
 	unsigned bind = GELF_ST_BIND(sym->st_info);
 	int score = GELF_ST_TYPE(sym->st_info) == STT_NOTYPE ? 1 << 20 : 0;
-	size_t len = strnlen(name, 4096), bars = 0;
+	size_t bars = 0;
 
 	score += (bind == STB_GLOBAL ? 0 : bind == STB_WEAK ? 1 : 2) << 16;
 	if (strncmp(name, "_Z", 2) && strncmp(name, "_R", 2))
@@ -89,6 +142,7 @@ static bool is_function(const GElf_Sym *sym, const char *name)
 static int add_table(struct symtab *t, Elf *elf, Elf_Scn *scn, const GElf_Shdr *shdr)
 {
 	Elf_Data *data = elf_getdata(scn, NULL);
+	struct strings strings = strings_of(elf, shdr->sh_link);
 	size_t count, nsections = 0;
 	GElf_Shdr *section;
 	int err = 0;
@@ -105,21 +159,24 @@ static int add_table(struct symtab *t, Elf *elf, Elf_Scn *scn, const GElf_Shdr *
 		struct symbol s = { 0 };
 		const GElf_Shdr *in;
 		GElf_Sym sym;
+		size_t len;
 
 		if (!gelf_getsym(data, (int)i, &sym))
 			break;
-		s.name = elf_strptr(elf, shdr->sh_link, sym.st_name);
-		if (!s.name || !is_function(&sym, s.name) ||
-		    strnlen(s.name, NAME_MOST) == NAME_MOST || sym.st_shndx >= nsections)
+		s.name = string_at(&strings, sym.st_name);
+		if (!s.name || !is_function(&sym, s.name) || sym.st_shndx >= nsections)
 			continue;
 		in = &section[sym.st_shndx];
 		if (!(in->sh_flags & SHF_EXECINSTR) || sym.st_value < in->sh_addr ||
 		    sym.st_value - in->sh_addr >= in->sh_size)
 			continue;
+		len = name_length(&strings.budget, s.name);
+		if (!len)
+			continue;
 		s.start = sym.st_value;
 		s.limit = in->sh_addr + in->sh_size;
 		s.end = sym.st_size > s.limit - s.start ? s.limit : s.start + sym.st_size;
-		s.rank = rank(&sym, s.name);
+		s.rank = rank(&sym, s.name, len);
 		err = add(t, &s);
 	}
 	free(section);
@@ -128,15 +185,19 @@ static int add_table(struct symtab *t, Elf *elf, Elf_Scn *scn, const GElf_Shdr *
 
 int symtab_add(struct symtab *t, Elf *elf)
 {
+	bool seen[2] = { false, false }; /* a file has one of each kind */
 	Elf_Scn *scn = NULL;
 
 	while ((scn = elf_nextscn(elf, scn))) {
 		GElf_Shdr shdr;
 		int err = 0;
 
-		if (gelf_getshdr(scn, &shdr) &&
-		    (shdr.sh_type == SHT_SYMTAB || shdr.sh_type == SHT_DYNSYM))
-			err = add_table(t, elf, scn, &shdr);
+		if (!gelf_getshdr(scn, &shdr) ||
+		    (shdr.sh_type != SHT_SYMTAB && shdr.sh_type != SHT_DYNSYM) ||
+		    seen[shdr.sh_type == SHT_DYNSYM])
+			continue;
+		seen[shdr.sh_type == SHT_DYNSYM] = true;
+		err = add_table(t, elf, scn, &shdr);
 		if (err)
 			return err;
 	}
@@ -217,6 +278,7 @@ int symtab_add_go(struct symtab *t, Elf *elf)
 	struct gotab_function f;
 	struct gotab go;
 	Elf_Data *data;
+	uint64_t budget;
 	int err = 0;
 
 	if (find_section(elf, ".symtab", &shdr) || !find_section(elf, ".text", &text))
@@ -226,9 +288,10 @@ int symtab_add_go(struct symtab *t, Elf *elf)
 	data = scn ? elf_getdata(scn, NULL) : NULL;
 	if (!data || !data->d_buf || !gotab_open(&go, data->d_buf, data->d_size, text.sh_addr))
 		return 0;
+	budget = names_budget(data->d_size);
 	for (size_t i = 0; i < go.count && i < SYMBOLS_MAX && !err; i++)
 		if (gotab_function(&go, i, &f) && f.start >= text.sh_addr &&
-		    f.end <= text.sh_addr + text.sh_size && strnlen(f.name, NAME_MOST) < NAME_MOST)
+		    f.end <= text.sh_addr + text.sh_size && name_length(&budget, f.name))
 			err = add(t, &(struct symbol){ .name = f.name,
 						       .start = f.start,
 						       .end = f.end,
@@ -247,7 +310,7 @@ static int compare(const void *a, const void *b)
 	if (x->rank != y->rank)
 		/* the best last: searches come from above */
 		return x->rank > y->rank ? -1 : 1;
-	return strcmp(x->name, y->name);
+	return x->name == y->name ? 0 : strcmp(x->name, y->name);
 }
 
 void symtab_finish(struct symtab *t)
@@ -300,7 +363,7 @@ size_t symtab_aliases(const struct symtab *t, uint64_t addr, const char **name, 
 		if (other->start != s->start)
 			break;
 		for (size_t k = 0; k < n && !known; k++)
-			known = !strcmp(name[k], other->name);
+			known = name[k] == other->name || !strcmp(name[k], other->name);
 		if (!known)
 			name[n++] = other->name;
 	}

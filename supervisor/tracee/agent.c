@@ -632,7 +632,7 @@ int agent_inherit(struct process *child, struct process *parent, pid_t tid,
 		child->wire->no_syscalls = filtered != NULL;
 		err = image_publish(child->image, &child->modules, &child->plant, child->wire,
 				    child->agent, &child->view, NULL, NULL);
-		if (err == -ENOSPC)
+		if (err == -ENOSPC || err == -E2BIG)
 			err = 0;
 	}
 	tracer_cont(tid, 0);
@@ -864,6 +864,15 @@ static void say_no_tables(const struct process *p)
 		(int)p->pid);
 }
 
+static void say_too_many(struct process *p)
+{
+	if (!p->crowded)
+		message_say(
+			"%d: it has more than %u files mapped as code: stacks that pass through the others end early",
+			(int)p->pid, WIRE_MODULES);
+	p->crowded = true;
+}
+
 static int refresh(struct process *p, struct reach *reach, const struct agent_settings *settings)
 {
 	struct plant_ops ops = { reach_map_near, reach_write, reach_read,
@@ -907,6 +916,9 @@ static int refresh(struct process *p, struct reach *reach, const struct agent_se
 			    extend_view, reach);
 	if (err == -ENOSPC && (reach->mail || reach->caller)) {
 		say_no_tables(p);
+		err = 0;
+	} else if (err == -E2BIG) {
+		say_too_many(p);
 		err = 0;
 	}
 	return err ? err : missed;

@@ -11,6 +11,8 @@
 
 #include "arch/abi.h"
 #include "base/array.h"
+#include "base/hash_index.h"
+#include "base/search.h"
 #include "base/space.h"
 #include "patch/patch.h"
 #include "symbols/elf.h"
@@ -49,6 +51,7 @@ struct image {
 	struct cfi cfi;
 	struct built *built;
 	size_t nbuilt, room;
+	struct hash_index by_module; /* numbers of the built ones */
 	struct built_island *island;
 	size_t nislands, island_tables;
 	struct module blob; /* the trampoline itself: walks pass through it */
@@ -229,6 +232,7 @@ void image_unref(struct image *image)
 	for (size_t i = 0; i < image->nbuilt; i++)
 		elf_unref(image->built[i].elf);
 	free(image->built);
+	hash_index_release(&image->by_module);
 	free(image->island);
 	munmap(image->cfi.tables, mapped(image->cfi.pool_size));
 	cfi_release(&image->cfi);
@@ -237,17 +241,29 @@ void image_unref(struct image *image)
 
 /* ---- modules ------------------------------------------------------------- */
 
+static uint32_t module_hash(const struct module *m)
+{
+	return hash_number(hash_number(HASH_SEED, (uintptr_t)m->elf), m->bias);
+}
+
+static bool is_of(const struct built *b, const struct module *m)
+{
+	return b->elf == m->elf && b->bias == m->bias;
+}
+
 static const struct built *build(struct image *image, const struct module *m, int *error)
 {
 	struct built *b;
 	int err;
+	uint32_t number = HASH_FIND(&image->by_module, module_hash(m), n,
+				    is_of(&image->built[n - 1], m) &&
+					    image->built[n - 1].table.start == m->text_start);
 
 	*error = 0;
-	for (size_t i = 0; i < image->nbuilt; i++)
-		if (image->built[i].elf == m->elf && image->built[i].bias == m->bias &&
-		    image->built[i].table.start == m->text_start)
-			return &image->built[i];
-	if (array_room(&image->built, image->nbuilt, &image->room, sizeof(*image->built))) {
+	if (number)
+		return &image->built[number - 1];
+	if (array_room(&image->built, image->nbuilt, &image->room, sizeof(*image->built)) ||
+	    hash_index_add(&image->by_module, module_hash(m), (uint32_t)image->nbuilt + 1)) {
 		*error = -ENOMEM;
 		return NULL;
 	}
@@ -275,10 +291,11 @@ static struct wire_rule rule_at(const struct image *image, const struct modules 
 	const struct module *m = modules_find(modules, pc, UINT32_MAX);
 	const struct wire_rule *rule = NULL;
 
-	for (size_t i = 0; m && i < image->nbuilt && !rule; i++)
-		if (image->built[i].elf == m->elf && image->built[i].bias == m->bias &&
-		    image->built[i].table.nrows)
-			rule = cfi_lookup(&image->cfi, &image->built[i].table, pc);
+	if (m)
+		(void)HASH_FIND(&image->by_module, module_hash(m), n,
+				is_of(&image->built[n - 1], m) && image->built[n - 1].table.nrows &&
+					(rule = cfi_lookup(&image->cfi, &image->built[n - 1].table,
+							   pc)));
 	return rule ? *rule : (struct wire_rule){ .cfa = CFA_NONE };
 }
 
@@ -426,12 +443,15 @@ struct publication { /* what is to be published, in memory of ours */
 	struct wire_module *module;
 	uint32_t *rules; /* of each, how far its rules reach */
 	uint32_t count, room;
+	uint32_t left_out; /* for which there was no room */
 };
 
 static void add(struct publication *out, const struct wire_module *table, uint32_t rules)
 {
-	if (out->count == out->room)
+	if (out->count == out->room) {
+		out->left_out++;
 		return;
+	}
 	out->rules[out->count] = rules;
 	out->module[out->count++] = *table;
 }
@@ -494,13 +514,13 @@ static uint32_t cut_off(struct publication *out, const struct image_view *view)
 	return lost;
 }
 
+/* LIST is sorted by start. */
 static bool has(const struct wire_module *list, uint32_t count, const struct wire_module *m)
 {
-	for (uint32_t i = 0; i < count; i++)
-		if (list[i].start == m->start && list[i].end == m->end && list[i].rows == m->rows &&
-		    list[i].nrows == m->nrows)
-			return true;
-	return false;
+	size_t at = SEARCH(i, count, list[i].start < m->start);
+
+	return at < count && list[at].start == m->start && list[at].end == m->end &&
+	       list[at].rows == m->rows && list[at].nrows == m->nrows;
 }
 
 /*
@@ -552,7 +572,7 @@ int image_publish(struct image *image, const struct modules *modules, const stru
 	size_t most = 1 + modules->count + plant->nislands,
 	       room = most < WIRE_MODULES ? most : WIRE_MODULES;
 	struct publication out = { calloc(room, sizeof(*out.module)),
-				   calloc(room, sizeof(*out.rules)), 0, (uint32_t)room };
+				   calloc(room, sizeof(*out.rules)), 0, (uint32_t)room, 0 };
 	struct image_view wanted;
 	uint32_t lost;
 	int err = out.module && out.rules ? collect(image, modules, plant, agent, &out) : -ENOMEM;
@@ -567,7 +587,7 @@ int image_publish(struct image *image, const struct modules *modules, const stru
 	if (err != -ESRCH) {
 		qsort(out.module, out.count, sizeof(*out.module), by_start);
 		publish(&out, wire);
-		err = lost ? -ENOSPC : 0;
+		err = lost ? -ENOSPC : out.left_out ? -E2BIG : 0;
 	}
 out:
 	free(out.module);

@@ -55,7 +55,7 @@ typedef int image_extend(void *ctx, struct image_view *view, const struct image_
  * islands among them, of the process whose process part is WIRE and whose agent is at AGENT;
  * forgets cached rules of dead modules. *VIEW is what the process has mapped of the tables;
  * EXTEND(CTX) is asked for more. Modules whose rows do not fit have none there: -ENOSPC, after all
- * else is done.
+ * else is done; of more than WIRE_MODULES the last ones: -E2BIG.
  */
 int image_publish(struct image *image, const struct modules *modules, const struct plant *plant,
 		  struct wire_process *wire, raddr_t agent, struct image_view *view,

@@ -7,6 +7,7 @@
 #include <link.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/maps.h"
@@ -241,6 +242,55 @@ static void test_spans(void)
 	modules_release(&list);
 }
 
+#define MANY	     30000u
+#define MANY_SECONDS 4 /* 0.3 s; comparing each with each takes 12 s */
+
+/* Place I of MANY holds the file of inode INODE, or nothing (0). Returns how many rows. */
+static size_t many_rows(struct map *rows, uint64_t (*inode)(size_t i))
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < MANY; i++) {
+		raddr_t start = 0x1000000 + i * 0x2000;
+
+		if (inode(i))
+			rows[n++] = (struct map)ROW(start, start + 0x1000, 0, true, inode(i),
+						    "/no/many.so");
+	}
+	return n;
+}
+
+static uint64_t all_there(size_t i) { return 1 + i; }
+static uint64_t third_gone(size_t i) { return i % 3 ? 1 + i : 0; }
+static uint64_t tenth_other(size_t i) { return i % 10 ? 1 + i : 1 + MANY + i; }
+
+static void test_many(void)
+{
+	struct map *rows = calloc(MANY, sizeof(*rows));
+	struct modules list = { 0 };
+	clock_t began = clock();
+	bool overlap;
+
+	CHECK_EQ(update_with(&list, rows, many_rows(rows, all_there), 1, &overlap), MANY);
+	CHECK(!overlap);
+	CHECK_EQ(update_with(&list, rows, many_rows(rows, third_gone), 10, &overlap), 0);
+	CHECK(!overlap);
+	for (size_t i = 0; i < MANY && list.count == MANY; i++)
+		CHECK_EQ(list.module[i]->dead, i % 3 ? UINT32_MAX : 10);
+	CHECK_EQ(update_with(&list, rows, many_rows(rows, all_there), 20, &overlap), MANY / 3);
+	CHECK(!overlap);
+	CHECK_EQ(update_with(&list, rows, many_rows(rows, tenth_other), 30, &overlap), MANY / 10);
+	CHECK(overlap);
+	CHECK_EQ(list.count, MANY + MANY / 10);
+	for (size_t i = 0; i < MANY && list.count > MANY; i++) {
+		CHECK_EQ(list.module[i]->inode, 1 + i);
+		CHECK_EQ(list.module[i]->dead, i % 10 ? UINT32_MAX : 30);
+	}
+	CHECK(clock() - began < MANY_SECONDS * CLOCKS_PER_SEC);
+	modules_release(&list);
+	free(rows);
+}
+
 /* A library that was replaced on disk, or deleted, is read through the mapping, not by its name. */
 static void test_replaced_file(void)
 {
@@ -283,6 +333,7 @@ int main(void)
 	RUN(test_own_process);
 	RUN(test_dlopen);
 	RUN(test_spans);
+	RUN(test_many);
 	RUN(test_replaced_file);
 	return test_status();
 }

@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/outside.h"
@@ -573,6 +574,89 @@ static void test_symbol_tables(void)
 	symbols_free(s);
 }
 
+/* Copies `bounds` to NAME, with COUNT symbols at 0x1004 whose names overlap in TEXT[LEN]. */
+static void put_symbols(const char *name, const char *text, size_t len, size_t count)
+{
+	char path[256], bytes[65536];
+	Elf64_Ehdr *head = (Elf64_Ehdr *)bytes;
+	Elf64_Shdr *section, *first;
+	Elf64_Sym sym = { .st_info = STB_GLOBAL << 4 | STT_FUNC, .st_value = 0x1004, .st_size = 4 };
+	size_t size;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/bounds", dir);
+	f = fopen(path, "r");
+	size = f ? fread(bytes, 1, sizeof(bytes), f) & ~15ul : 0;
+	CHECK(size > 0 && size < sizeof(bytes) - 16 && !fclose(f));
+	size += 16;
+	first = (Elf64_Shdr *)(bytes + head->e_shoff);
+	for (section = first; section->sh_addr != 0x1000; section++)
+		sym.st_shndx++;
+	for (section = first; section->sh_type != SHT_SYMTAB; section++)
+		;
+	section->sh_offset = size;
+	section->sh_size = count * sizeof(sym);
+	first[section->sh_link].sh_offset = size + count * sizeof(sym);
+	first[section->sh_link].sh_size = len;
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "w");
+	CHECK(f && fwrite(bytes, 1, size, f) == size);
+	for (size_t i = 0; i < count; i++) {
+		sym.st_name = (Elf64_Word)(1 + i * 7919 % 12000);
+		CHECK(fwrite(&sym, sizeof(sym), 1, f) == 1);
+	}
+	CHECK(fwrite(text, 1, len, f) == len && !fclose(f));
+}
+
+static double cpu_seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* How long it takes until FILE's symbols are read; the one of .dynsym is found in any case. */
+static double seconds_to_read(const char *file)
+{
+	struct symbols *s = symbols_new(NULL);
+	struct module *m = module_new(file, 0);
+	double began = cpu_seconds(), took;
+
+	CHECK_STR(symbols_resolve(s, m, 0x1000, true).frame[0].function, "one");
+	took = cpu_seconds() - began;
+	module_free(m);
+	symbols_free(s);
+	return took;
+}
+
+/*
+ * Names that overlap in their table, many and long ones, and a table whose last name has no end:
+ * the time is in proportion to the file's size.
+ */
+static void test_names_without_bounds(void)
+{
+	enum { MANY = 1000000, FEW = 40000, LONG = 16 << 20 };
+	char *text = malloc(LONG);
+	double took;
+
+	memset(text, 'a', LONG);
+	text[0] = '\0';
+	put("bounds.s", ".text\n.globl one\n.type one,@function\none: .skip 16\n.size one, 3\n");
+	CHECK(sh("gcc -nostdlib -shared -Wl,--build-id=none -Wl,-Ttext=0x1000 -o bounds bounds.s") ==
+	      0);
+	put_symbols("endless", text, LONG, FEW);
+	text[16383] = '\0';
+	put_symbols("overlapping", text, 16384, MANY);
+	took = seconds_to_read("endless");
+	printf("# no end: %.2f s\n", took);
+	CHECK(took < 2);
+	took = seconds_to_read("overlapping");
+	printf("# overlapping: %.2f s\n", took);
+	CHECK(took < 2);
+	free(text);
+}
+
 static void test_no_file(void)
 {
 	struct symbols *s = symbols_new(NULL);
@@ -977,6 +1061,7 @@ int main(void)
 		RUN(test_forged_compression);
 		RUN(test_debugdata);
 		RUN(test_symbol_tables);
+		RUN(test_names_without_bounds);
 		RUN(test_replaced_file);
 		RUN(test_other_root);
 		RUN(test_four_lines_are_four_sites);
