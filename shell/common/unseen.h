@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * unseen.h - memory that a process has mapped in ways that no hook sees, while a limit is in force:
- * it is said once, and in the summary.
+ * unseen.h - what a limit in force does not hold for: memory that a process has mapped in ways that
+ * no hook sees, shared memory, and children that are not traced. Each is said once, memory in the
+ * summary too.
  */
 #ifndef MTRUN_UNSEEN_H
 #define MTRUN_UNSEEN_H

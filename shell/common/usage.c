@@ -12,7 +12,7 @@
 #include "base/residence.h"
 #include "blocks/blocks.h"
 #include "session/asking.h"
-#include "symbols/elf.h"
+#include "symbols/module.h"
 
 /*
  * The kernel's list of mappings is set beside the pages that live blocks begin in. A mapping of a
@@ -102,6 +102,9 @@ static void threads(struct look *s, const struct process *p)
 
 static bool is_accessible(const struct map *v) { return v->read || v->write || v->exec; }
 
+/* Anonymous memory in all but its name. */
+static bool is_zero(const struct map *v) { return !v->shared && !strcmp(v->path, "/dev/zero"); }
+
 static bool is_guard(const struct map *v) { return !is_accessible(v) && !*v->path; }
 
 /* Where the data of the module that V lies behind ends; 0: it is none's. */
@@ -109,18 +112,9 @@ static raddr_t tail_end(const struct process *p, const struct map *v)
 {
 	for (size_t i = 0; i < p->modules.count; i++) {
 		const struct module *m = p->modules.module[i];
-		const struct elf_segment *segment;
-		raddr_t end = 0;
-		size_t n;
+		raddr_t end = module_memory_end(m);
 
-		if (m->dead != UINT32_MAX || m->start > v->start || !m->elf)
-			continue;
-		n = elf_segments(m->elf, &segment);
-		for (size_t k = 0; k < n; k++)
-			if (segment[k].type == 1 /* PT_LOAD */ &&
-			    m->bias + segment[k].vaddr + segment[k].memsz > end)
-				end = m->bias + segment[k].vaddr + segment[k].memsz;
-		if (end > v->start)
+		if (m->dead == UINT32_MAX && m->start <= v->start && end > v->start)
 			return (end + 4095) & ~4095ull;
 	}
 	return 0;
@@ -138,7 +132,7 @@ static uint64_t explained_bytes(const struct look *s, const struct process *p, s
 		 bytes = s->explained[i] == BY_CONTROL_BLOCK ? least(size, CONTROL_BLOCK) : 0;
 	raddr_t end;
 
-	if (*v->path || guarded || s->explained[i] == BY_BLOCKS)
+	if ((*v->path && !is_zero(v)) || guarded || s->explained[i] == BY_BLOCKS)
 		return size;
 	if (i && v[-1].end == v->start && v[-1].inode) { /* .bss behind a file's data */
 		end = tail_end(p, v);
@@ -149,7 +143,9 @@ static uint64_t explained_bytes(const struct look *s, const struct process *p, s
 
 static int64_t process_rss(const struct process *p)
 {
-	int64_t kb = process_state_gone(p->state) ? -1 : proc_status_field(p->via, "VmRSS");
+	bool gone = process_state_gone(p->state) ||
+		    p->source->name; /* recorded, perhaps elsewhere */
+	int64_t kb = gone ? -1 : proc_status_field(p->via, "VmRSS");
 
 	return kb < 0 ? -1 : kb * 1024;
 }
@@ -255,6 +251,8 @@ static void reckon(struct usage *u, const struct look *s, const struct process *
 			continue;
 		u->mapped += v->end - v->start;
 		u->unaccounted += v->end - v->start - explained_bytes(s, p, i);
+		if (v->write && map_is_memory(v) && !is_zero(v) && !s->explained[i])
+			u->shared += v->end - v->start;
 	}
 	if (u->unaccounted > u->mapped - (u->mapped < known ? u->mapped : known))
 		u->unaccounted = u->mapped - (u->mapped < known ? u->mapped : known);

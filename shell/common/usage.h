@@ -21,7 +21,9 @@ struct usage {
 	uint64_t mapped;
 	/* libraries, files, stacks, and what allocators hold beyond the live blocks */
 	uint64_t other;
-	uint64_t unaccounted;	/* anonymous memory that nothing here explains */
+	uint64_t unaccounted; /* anonymous memory that nothing here explains */
+	/* of `other`: writable shared memory, memfd and the like, but for what was mapped as anonymous */
+	uint64_t shared;
 	bool resident_known;	/* the next one is */
 	uint64_t mmap_resident; /* of its own mappings, in memory or swapped out */
 	int64_t rss;		/* bytes without ours, -1 unknown */

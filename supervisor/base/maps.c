@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/search.h"
+#include "base/text.h"
 
 /*
  * maps.c - a process' mappings.
@@ -421,6 +422,13 @@ size_t maps_from(const struct maps *maps, raddr_t addr, size_t hint)
 	if (hint < maps->count && addr >= maps->map[hint].start && addr < maps->map[hint].end)
 		return hint;
 	return SEARCH(i, maps->count, maps->map[i].end <= addr);
+}
+
+bool map_is_memory(const struct map *m)
+{
+	return text_begins(m->path, "/dev/zero") || text_begins(m->path, "/memfd:") ||
+	       text_begins(m->path, "/SYSV") || text_begins(m->path, "/dev/shm/") ||
+	       text_begins(m->path, "[anon_shmem");
 }
 
 const struct map *maps_find(const struct maps *maps, raddr_t addr)

@@ -38,6 +38,9 @@ int maps_read_from(struct maps *maps, int fd) MUST_USE;
 int maps_parse(struct maps *maps, const char *text, size_t len) MUST_USE;
 void maps_release(struct maps *maps);
 
+/* Whether it is memory by its name, not a file on a disk: memfd, System V, shm_open, /dev/zero. */
+bool map_is_memory(const struct map *m);
+
 /* The mapping that ADDR is in, or NULL. */
 const struct map *maps_find(const struct maps *maps, raddr_t addr);
 /* The index of the first mapping that ends above ADDR, or the count. HINT: where it may well be. */

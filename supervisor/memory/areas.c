@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "blocks/page_set.h"
 #include "process/process.h"
-#include "symbols/elf.h"
 #include "tracee/agent.h"
 
 /*
@@ -64,15 +63,8 @@ static bool is_hugetlb(const struct making *making, const struct map *m)
 {
 	if (!m->inode || m->start & HUGE_ALIGNED || m->end & HUGE_ALIGNED)
 		return false;
-	return map_page_size(making->maps_fd, m->start) > 4096 ||
+	return map_page_size(making->maps_fd, m->start) > PAGE ||
 	       text_begins(m->path, "/anon_hugepage");
-}
-
-static bool is_memory(const struct map *m)
-{
-	return text_begins(m->path, "/dev/zero") || text_begins(m->path, "/memfd:") ||
-	       text_begins(m->path, "/SYSV") || text_begins(m->path, "/dev/shm/") ||
-	       text_begins(m->path, "[anon_shmem");
 }
 
 static bool is_mtruns(const struct process *p, const struct map *m)
@@ -86,21 +78,6 @@ static bool is_mtruns(const struct process *p, const struct map *m)
 }
 
 /* ---- modules ------------------------------------------------------------- */
-
-/* Where the memory of M ends: beyond its file, if there is a .bss. */
-static raddr_t memory_end(const struct module *m)
-{
-	const struct elf_segment *segment;
-	raddr_t end = m->end, last;
-	size_t n = m->elf ? elf_segments(m->elf, &segment) : 0;
-
-	for (size_t i = 0; i < n; i++) {
-		last = m->bias + segment[i].vaddr + segment[i].memsz;
-		if (segment[i].type == 1 /* PT_LOAD */ && last > end)
-			end = last;
-	}
-	return (end + 4095) & ~(raddr_t)4095;
-}
 
 static enum area_kind kind_of(const struct module *m)
 {
@@ -212,7 +189,8 @@ static void anonymous(struct making *m, size_t i)
 		i && map[-1].end == map->start && map[-1].path[0] == '/'
 			? modules_find(&m->p->modules, map[-1].start, UINT32_MAX)
 			: NULL;
-	raddr_t start = map->start, tail = before ? memory_end(before) : 0;
+	raddr_t start = map->start,
+		tail = before ? (module_memory_end(before) + 4095) & ~(raddr_t)4095 : 0;
 
 	if (tail > start) {
 		tail = tail < map->end ? tail : map->end;
@@ -233,8 +211,8 @@ static void one(struct making *m, size_t i)
 	else if (is_special(map) || is_hugetlb(m, map))
 		return;
 	else if (map->shared)
-		add(m, map->start, map->end, is_memory(map) ? AREA_SHARED : kind_of_file(m, map),
-		    true);
+		add(m, map->start, map->end,
+		    map_is_memory(map) ? AREA_SHARED : kind_of_file(m, map), true);
 	else if (text_begins(map->path, "[stack"))
 		add(m, map->start, map->end, AREA_STACK, false);
 	else if (map->path[0] == '/' || text_begins(map->path, "[vdso"))

@@ -82,10 +82,13 @@ struct credible {		 /* session/credible.h */
 
 /* the shell's: what is mapped without being counted, while a limit is in force */
 struct process_unseen {
-	uint64_t checked_ms;  /* when it was last looked at */
-	int64_t rest;	      /* bytes of its data beyond what is counted, then */
-	uint64_t base, bytes; /* those at first; how many there are beyond these */
-	bool begun, told;
+	uint64_t checked_ms;	      /* when it was last looked at */
+	int64_t rest;		      /* bytes of its data beyond what is counted, then */
+	int64_t resident;	      /* ... and of shared memory that it has touched */
+	uint64_t base, bytes;	      /* those at first; how many there are beyond these */
+	uint64_t shared_base, shared; /* the same of shared memory that is not counted */
+	unsigned thread;	      /* how many threads' children were looked at in this round */
+	bool begun, told, shared_told, child_told;
 };
 
 struct process {
