@@ -522,13 +522,17 @@ static int open_files(struct replay *r, const struct log_set *set, const struct 
 		}
 		r->files++;
 	}
-	if (first) {
+	if (first && set->file[first].after_off)
+		snprintf(text, sizeof(text),
+			 "the log was off before file %" PRIu32 ": earlier files are left out",
+			 set->file[first].number);
+	else if (first)
 		snprintf(text, sizeof(text),
 			 "file %" PRIu32 " is not there: what was before file %" PRIu32
 			 " is left out",
 			 set->file[first].number - 1, set->file[first].number);
+	if (first)
 		watch->trouble(watch->ctx, text);
-	}
 	return 0;
 }
 

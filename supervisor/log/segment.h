@@ -34,13 +34,16 @@ struct segment_header {
 	char magic[8];
 	uint32_t version, zero;
 	uint64_t set; /* the same in all files of a run */
-	/* from 1: files whose numbers are neighbours go on in each other. flags: 0 */
+	/* from 1: files whose numbers are neighbours go on in each other. flags: enum segment_file */
 	uint32_t number, flags;
 	uint64_t clock_ms; /* when tracing began, since 1970 */
 	uint64_t began_ms; /* when the file was begun, since then */
 	uint64_t reserved;
 	uint64_t check; /* of the above */
 };
+
+/* The log was off before it: no file had the number before its own. Readers may ignore it. */
+enum segment_file { SEGMENT_AFTER_OFF = 1 };
 
 enum segment_type {
 	SEGMENT_RUN = 1,

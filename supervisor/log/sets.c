@@ -40,7 +40,8 @@ static int add(struct log_sets *sets, const struct log_file *f)
 		return -ENOMEM;
 	set->file = more;
 	more[set->files] = (struct log_set_file){ strdup(f->path), f->header.number, f->size,
-						  f->header.began_ms };
+						  f->header.began_ms,
+						  f->header.flags & SEGMENT_AFTER_OFF };
 	if (!more[set->files].path)
 		return -ENOMEM;
 	set->files++;
@@ -126,6 +127,22 @@ static void drop_doubles(struct log_set *set)
 	set->files = n;
 }
 
+static bool has_heap_files(const char *path)
+{
+	DIR *dir = opendir(path);
+	bool has = false;
+	struct dirent *d;
+
+	while (dir && !has && (d = readdir(dir))) {
+		size_t len = strlen(d->d_name);
+
+		has = len > 5 && !strcmp(d->d_name + len - 5, ".heap");
+	}
+	if (dir)
+		closedir(dir);
+	return has;
+}
+
 int log_sets_find(struct log_sets *sets, char *const *path, size_t paths,
 		  void (*trouble)(void *ctx, const char *text), void *ctx, char *why, size_t len)
 {
@@ -144,7 +161,10 @@ int log_sets_find(struct log_sets *sets, char *const *path, size_t paths,
 			snprintf(why, len, "cannot open '%s': %s", path[i], text);
 	}
 	if (!err && !sets->count) {
-		snprintf(why, len, "cannot open '%s': there is no log in this directory", path[0]);
+		snprintf(why, len, "cannot open '%s': there is no log in this directory%s", path[0],
+			 has_heap_files(path[0])
+				 ? "; of its .heap files each is opened by its own name"
+				 : "");
 		err = -EINVAL;
 	}
 	if (err) {

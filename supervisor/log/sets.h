@@ -12,6 +12,7 @@ struct log_set_file {
 	char *path;
 	uint32_t number;
 	uint64_t bytes, began_ms; /* began_ms: since tracing began */
+	bool after_off;		  /* the log was off before it: nothing is missing there */
 };
 struct log_set {
 	uint64_t set, clock_ms; /* clock_ms: when tracing began, since 1970 */

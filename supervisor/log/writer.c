@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -20,12 +21,18 @@
  * one by one, packs them, writes them. What both look at is under `lock`, but for what is atomic;
  * the file is the thread's alone.
  *
+ * A disk may hang (a server that is gone, a frozen file system), and then everything that waits for
+ * the queue does, also the programs. So after HANG_S seconds without an item done that is an error
+ * like others, and nothing is put into the queue any more. If the disk comes back, the thread
+ * writes what is in the queue; the next file may be begun then.
+ *
  * A file that somebody deletes goes on existing for us, and nobody would ever read it: so after
  * each block its number of names is asked for.
  */
 /* bytes; the largest item is a quarter of that and a little */
 #define RING	(4u << 20)
 #define ALIGNED 16u
+#define HANG_S	10 /* a busy disk takes some seconds for a write now and then */
 /* of zstd, for all but events, which are nearly everything: see log_writer_pack() */
 #define LEVEL_FACTS 3
 #define ENTRY_BYTES 12u /* of a block in the index, about */
@@ -60,19 +67,21 @@ struct log_writer {
 	struct kept *kept;   /* oldest first; the last one is the open one, if one is */
 	size_t nkept;
 
+	char latest[512]; /* the path of the file that was begun last, or its beginning */
 	uint32_t begun;	  /* files, by the main thread, */
 	uint64_t put;	  /* and raw bytes into the last one of them */
 	uint32_t reached; /* atomic: files that the thread has begun; */
 	/* atomic: of its file with the index; raw bytes that are still in the queue */
 	uint64_t size, waiting;
 	uint64_t raw, packed; /* atomic: of all blocks of events so far */
+	bool hangs;	      /* the thread has been at an item for HANG_S seconds, or was */
 	bool failed;	      /* atomic */
-	char error[512];      /* written before `failed` is set, and not while it is */
+	char error[512];      /* written under `lock` before `failed` is set, not while it is */
 
 	int level; /* atomic: of events */
 	uint64_t clock_ms, set;
-	uint32_t keep;
-	int fd; /* -1: none is open */
+	uint32_t keep, number; /* number: of the file that was begun last; 0: none */
+	int fd;		       /* -1: none is open */
 	uint64_t offset;
 	struct log_index index;
 	ZSTD_CCtx *zstd;
@@ -87,13 +96,21 @@ static const char *path_of(const struct log_writer *w)
 	return w->nkept ? w->kept[w->nkept - 1].path : "?";
 }
 
-/* The first one counts. The file stays, up to its last whole block. */
+/* The first one counts. The caller holds the lock. */
+static void set_error(struct log_writer *w, const char *what, const char *path, const char *why)
+{
+	if (__atomic_load_n(&w->failed, __ATOMIC_ACQUIRE))
+		return;
+	snprintf(w->error, sizeof(w->error), "cannot %s '%.400s': %s", what, path, why);
+	__atomic_store_n(&w->failed, true, __ATOMIC_RELEASE);
+}
+
+/* The file stays, up to its last whole block. */
 static void fail(struct log_writer *w, const char *what, const char *path, const char *why)
 {
-	if (!__atomic_load_n(&w->failed, __ATOMIC_ACQUIRE)) {
-		snprintf(w->error, sizeof(w->error), "cannot %s '%.400s': %s", what, path, why);
-		__atomic_store_n(&w->failed, true, __ATOMIC_RELEASE);
-	}
+	pthread_mutex_lock(&w->lock);
+	set_error(w, what, path, why);
+	pthread_mutex_unlock(&w->lock);
 	if (w->fd >= 0) {
 		if (ftruncate(w->fd, (off_t)w->offset) < 0)
 			/* then it ends with a piece of a block, which readers know */
@@ -272,15 +289,22 @@ static int keep_path(struct log_writer *w, const char *path)
 	return -ENOMEM;
 }
 
+static bool after_off(const struct log_writer *w, uint32_t number)
+{
+	return w->number && number > w->number + 1;
+}
+
 static void begin_file(struct log_writer *w, const struct item *i)
 {
 	struct segment_header header = { .version = SEGMENT_VERSION,
 					 .set = w->set,
 					 .number = i->number,
+					 .flags = after_off(w, i->number) ? SEGMENT_AFTER_OFF : 0,
 					 .clock_ms = w->clock_ms,
 					 .began_ms = i->began_ms };
 	int fd;
 
+	w->number = i->number;
 	end_file(w);
 	__atomic_store_n(&w->size, 0, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&w->reached, 1, __ATOMIC_RELEASE);
@@ -358,14 +382,38 @@ static void *run(void *ctx)
 	return NULL;
 }
 
-/* ROOM bytes of the ring, once they are free. */
+/*
+ * Until at most USED bytes of the ring are in use, with the lock held; false: the disk hangs. It is
+ * the item that the thread is at that counts, however many are before the one that is waited for.
+ */
+static bool await_room(struct log_writer *w, uint64_t used)
+{
+	struct timespec end = { 0 };
+	uint64_t tail = 0;
+
+	while (!w->hangs && w->head - w->tail > used) {
+		if (!end.tv_sec || w->tail != tail) {
+			clock_gettime(CLOCK_MONOTONIC, &end);
+			end.tv_sec += HANG_S;
+			tail = w->tail;
+		}
+		if (pthread_cond_timedwait(&w->less, &w->lock, &end) == ETIMEDOUT)
+			w->hangs = w->tail == tail;
+	}
+	if (w->hangs)
+		set_error(w, "write", w->latest, "the disk does not answer");
+	return !w->hangs;
+}
+
+/* ROOM bytes of the ring, once they are free; NULL: the disk hangs. */
 static struct item *reserve(struct log_writer *w, size_t room)
 {
+	bool there;
+
 	pthread_mutex_lock(&w->lock);
-	while (RING - (w->head - w->tail) < room)
-		pthread_cond_wait(&w->less, &w->lock);
+	there = await_room(w, RING - room);
 	pthread_mutex_unlock(&w->lock);
-	return (struct item *)(w->ring + w->head % RING);
+	return there ? (struct item *)(w->ring + w->head % RING) : NULL;
 }
 
 static void enqueue(struct log_writer *w, const struct item *i)
@@ -376,7 +424,9 @@ static void enqueue(struct log_writer *w, const struct item *i)
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* A new item with MORE bytes behind it, in one piece; enqueue() is to follow. */
+/*
+ * A new item with MORE bytes behind it, in one piece; enqueue() is to follow. NULL: the disk hangs.
+ */
 static struct item *item_new(struct log_writer *w, int what, size_t more)
 {
 	size_t room = (sizeof(struct item) + more + ALIGNED - 1) / ALIGNED * ALIGNED,
@@ -385,12 +435,15 @@ static struct item *item_new(struct log_writer *w, int what, size_t more)
 
 	if (left < room) {
 		i = reserve(w, left);
+		if (!i)
+			return NULL;
 		i->room = (uint32_t)left;
 		i->what = ITEM_PAD;
 		enqueue(w, i);
 	}
 	i = reserve(w, room);
-	*i = (struct item){ .room = (uint32_t)room, .what = (typeof(i->what))what };
+	if (i)
+		*i = (struct item){ .room = (uint32_t)room, .what = (typeof(i->what))what };
 	return i;
 }
 
@@ -398,6 +451,8 @@ static void enqueue_number(struct log_writer *w, int what, uint32_t number)
 {
 	struct item *i = item_new(w, what, 0);
 
+	if (!i)
+		return;
 	i->number = number;
 	enqueue(w, i);
 }
@@ -407,6 +462,7 @@ static void enqueue_number(struct log_writer *w, int what, uint32_t number)
 struct log_writer *log_writer_new(uint64_t clock_ms, uint32_t keep)
 {
 	struct log_writer *w = calloc(1, sizeof(*w));
+	pthread_condattr_t monotonic;
 	sigset_t all, was;
 	int err = ENOMEM;
 
@@ -422,7 +478,10 @@ struct log_writer *log_writer_new(uint64_t clock_ms, uint32_t keep)
 	w->ring = aligned_alloc(4096, RING);
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->more, NULL);
-	pthread_cond_init(&w->less, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->less, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	if (getrandom(&w->set, sizeof(w->set), 0) != sizeof(w->set))
 		w->set = clock_ms << 20 ^ (uint64_t)getpid();
 	if (w->out && w->zstd && w->ring) {
@@ -446,6 +505,11 @@ void log_writer_free(struct log_writer *w)
 	if (!w)
 		return;
 	enqueue_number(w, ITEM_QUIT, 0);
+	log_writer_wait(w);
+	if (w->hangs) { /* it is in the middle of a write, with what it needs */
+		pthread_detach(w->thread);
+		return;
+	}
 	pthread_join(w->thread, NULL);
 	for (size_t i = 0; i < w->nkept; i++)
 		free(w->kept[i].path);
@@ -462,12 +526,20 @@ void log_writer_free(struct log_writer *w)
 void log_writer_begin(struct log_writer *w, const char *dir, uint32_t number, uint64_t began_ms)
 {
 	size_t room = strlen(dir) + 1 + SEGMENT_NAME;
-	struct item *i = item_new(w, ITEM_BEGIN, room);
+	bool here = !strcmp(dir, ".");
+	const char *slash = here || dir[strlen(dir) - 1] == '/' ? "" : "/";
 	char name[SEGMENT_NAME];
+	struct item *i;
 
 	segment_name(name, w->clock_ms, w->set, number);
-	snprintf(i->text, room, "%s%s%s", strcmp(dir, ".") ? dir : "",
-		 strcmp(dir, ".") && dir[strlen(dir) - 1] != '/' ? "/" : "", name);
+	snprintf(w->latest, sizeof(w->latest), "%s%s%s", here ? "" : dir, slash, name);
+	pthread_mutex_lock(&w->lock);
+	w->hangs &= w->head != w->tail;
+	pthread_mutex_unlock(&w->lock);
+	i = item_new(w, ITEM_BEGIN, room);
+	if (!i)
+		return;
+	snprintf(i->text, room, "%s%s%s", here ? "" : dir, slash, name);
 	i->number = number;
 	i->began_ms = began_ms;
 	w->begun++;
@@ -484,6 +556,8 @@ void log_writer_put(struct log_writer *w, const struct log_block *b)
 {
 	struct item *i = item_new(w, ITEM_BLOCK, b->len);
 
+	if (!i)
+		return;
 	i->block = *b;
 	if (b->len)
 		memcpy(i->text, b->raw, b->len);
@@ -496,6 +570,8 @@ void log_writer_point(struct log_writer *w, uint32_t process, const struct log_p
 {
 	struct item *i = item_new(w, ITEM_POINT, 0);
 
+	if (!i)
+		return;
 	i->process = process;
 	i->point = *point;
 	enqueue(w, i);
@@ -507,8 +583,7 @@ void log_writer_keep(struct log_writer *w, uint32_t keep) { enqueue_number(w, IT
 void log_writer_wait(struct log_writer *w)
 {
 	pthread_mutex_lock(&w->lock);
-	while (w->head != w->tail)
-		pthread_cond_wait(&w->less, &w->lock);
+	await_room(w, 0);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -521,7 +596,7 @@ uint64_t log_writer_size(const struct log_writer *w)
 	uint64_t waiting = reached ? __atomic_load_n(&w->waiting, __ATOMIC_RELAXED) : w->put;
 
 	return size +
-	       (raw ? (uint64_t)((double)waiting * (double)packed / (double)raw) : waiting / 2);
+	       (raw ? (uint64_t)((double)waiting * (double)packed / (double)raw) : waiting);
 }
 
 const char *log_writer_error(const struct log_writer *w)

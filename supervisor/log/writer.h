@@ -4,9 +4,9 @@
  * oldest deleted. It knows nothing of what is in the blocks.
  *
  * All calls only put something into the thread's queue, in order, and wait where that is full: then
- * the disk is slower than the program. After an error the file is left as it is, whole up to its
- * last block, and everything is dropped until the next log_writer_begin(). Not for several threads
- * at once.
+ * the disk is slower than the program. One that hangs is an error after 10 s. After an error the
+ * file is left as it is, whole up to its last block, and everything is dropped until the next
+ * log_writer_begin(). Not for several threads at once.
  */
 #ifndef MTRUN_LOG_WRITER_H
 #define MTRUN_LOG_WRITER_H
@@ -23,7 +23,8 @@ void log_writer_free(struct log_writer *w);
 
 /*
  * File NUMBER in DIR, a new one with mode 0600, is begun; BEGAN_MS: since tracing began. One that
- * is open is brought to its end before.
+ * is open is brought to its end before. Where a number was left out the log was off, and the file
+ * says so.
  */
 void log_writer_begin(struct log_writer *w, const char *dir, uint32_t number, uint64_t began_ms);
 /* How hard blocks of events are packed from now on: compression levels of zstd. */

@@ -659,15 +659,35 @@ static void ask_record(struct asked *a)
 	a->ret = record_now(a->s, (enum mode)a->number, a->why, a->len);
 }
 
+/*
+ * A file ends with the symbols of all its stacks. What of them is still missing is looked up while
+ * the loop turns, so that it is little when the file is completed.
+ */
+static void await_symbols(struct session *s)
+{
+	uint64_t n = recorder_hurry(s);
+
+	while (asking_is_asker(s) && !recorder_told(s, n) && session_turn(s, 20) == 0)
+		;
+}
+
 int session_record(struct session *s, enum mode mode, char *why, size_t len)
 {
+	if (!modes[mode].logged)
+		await_symbols(s);
 	return asking_do(s, ask_record, &(struct asked){ .number = mode, .why = why, .len = len });
 }
 
 int session_rotate_log(struct session *s, char *why, size_t len)
 {
-	int err = recorder_rotate(s, why, len);
+	int err;
 
+	await_symbols(s);
+	if (!recorder_is_on(s)) {
+		snprintf(why, len, "an error has ended it");
+		return -EIO;
+	}
+	err = recorder_rotate(s, why, len);
 	if (err)
 		session_log_ended(s);
 	return err;

@@ -16,7 +16,8 @@
  * a log, who is held by a reference, and who has something that nobody was told of yet.
  *
  * A program that forks faster than the shell takes its turns would fill our memory: a child begins
- * with a copy of its parent's table. So it is the loop that forgets, after its turn.
+ * with a copy of its parent's table. So it is the loop that forgets, after its turn; and where too
+ * much is kept for the log's sake, what is missing there is written at once.
  */
 
 #define WHOLE_MOST  1000u
@@ -170,6 +171,8 @@ void session_forget_ended(struct session *s)
 		forget_some(s, &w, are_many, is_plain);
 		forget_some(s, &w, are_many, is_any);
 	}
+	if (are_large(&w) || are_many(&w))
+		recorder_hurry(s);
 }
 
 const struct ended_list *session_ended_list(const struct session *s) { return &s->ended; }

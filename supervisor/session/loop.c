@@ -425,12 +425,16 @@ int session_turn(struct session *s, int timeout_ms)
 	return err;
 }
 
+/* What one process waits for comes while another one waits: hundreds wait no longer than one. */
 static void settle_now(struct session *s)
 {
+	unsigned naps = STREAM_NAPS;
+
 	session_serve_stops(s);
 	for (struct process *p = s->processes; p; p = p->next)
 		if (p->stream)
-			stream_settle(p->stream, heartbeat_ms(), p->state > PROCESS_STOPPED);
+			stream_settle_within(p->stream, heartbeat_ms(), p->state > PROCESS_STOPPED,
+					     &naps);
 }
 
 static void ask_settle(struct asked *a) { settle_now(a->s); }

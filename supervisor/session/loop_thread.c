@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "base/clock.h"
 #include "session/asking.h"
 
 #include <errno.h>
@@ -10,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "session/session_state.h"
 #include "transport/heartbeat.h"

@@ -85,6 +85,7 @@ struct recorder {
 	uint32_t file, processes; /* numbers that were given last */
 	uint64_t turned_ms, flushed_ms;
 	uint64_t symbols_ms; /* not before this */
+	uint64_t told;	     /* nodes whose symbols were written, or have none */
 	/*
 	 * a file is not ended before it has this size: what it needs to stand alone, and half of
 	 * that
@@ -391,6 +392,7 @@ static size_t tell_symbols(struct recorder *r, struct record *c, size_t most)
 	if (c->nasked > n)
 		memmove(c->asked + left, c->asked + n, (c->nasked - n) * sizeof(*c->asked));
 	c->nasked -= n - left;
+	r->told += n - left;
 	if (r->questions)
 		r->resolver = resolver_start(symbols, r->question, r->questions);
 	return n;
@@ -539,6 +541,25 @@ bool recorder_needs(const struct process *p)
 	const struct record *c = p->record;
 
 	return c && (c->encoder || c->begun || c->nasked || c->recorder->resolver);
+}
+
+uint64_t recorder_hurry(const struct session *s)
+{
+	uint64_t n = 0;
+
+	if (!s->recorder)
+		return 0;
+	s->recorder->symbols_ms = 0;
+	n = s->recorder->told;
+	for (const struct record *c = s->recorder->records; c; c = c->next)
+		n += c->nasked;
+	return n;
+}
+
+/* All were told, or another file has begun, if SYMBOLS_MS have begun anew. */
+bool recorder_told(const struct session *s, uint64_t n)
+{
+	return !recorder_is_on(s) || s->recorder->symbols_ms || s->recorder->told >= n;
 }
 
 /* From now on P's events go into the log. Without memory for that the log ends. */
@@ -787,7 +808,8 @@ void recorder_turn(struct session *s)
 	if (!r || !r->on || r->busy)
 		return;
 	now = heartbeat_ms();
-	if (now < r->turned_ms + TURN_MS && log_writer_size(r->writer) < full_size(r))
+	if (now < r->turned_ms + TURN_MS && r->symbols_ms &&
+	    log_writer_size(r->writer) < full_size(r))
 		return;
 	r->turned_ms = now;
 	if (failed(r))

@@ -55,6 +55,9 @@ void recorder_finished(struct session *s, struct process *p); /* P will send no 
 void recorder_closed(struct process *p);
 /* Whether something of P is still to be written into the file. */
 bool recorder_needs(const struct process *p);
+/* The symbols that the file needs so far are looked up at once: recorder_told() of what it returns. */
+uint64_t recorder_hurry(const struct session *s);
+bool recorder_told(const struct session *s, uint64_t n);
 void recorder_release(struct process *p); /* it is going to be freed */
 
 #endif

@@ -60,8 +60,8 @@
 #define STEP_MS	     20u    /* at most so much counts between two passes */
 /* how long all rings stand still for a missing ticket */
 #define TICKET_MS 100u
-/* how often, with 1 ms between, an answer looks again for what is on its way */
-#define SETTLE_TRIES 20
+/* how often, with 1 ms between, an answer looks again for what is on its way: twice at most */
+#define SETTLE_TRIES (STREAM_NAPS / 2)
 /* and how many held events it looks at meanwhile, all in all */
 #define SETTLE_MOST (1u << 17)
 /* how often a pass looks for new events when all rings stand still */
@@ -1047,28 +1047,42 @@ size_t stream_take(struct stream *s, uint64_t now, size_t budget)
 	return n;
 }
 
-static void nap_ms(void) { nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL); }
+/* A millisecond of *NAPS; false: there is none left. */
+static bool nap(unsigned *naps)
+{
+	if (!*naps)
+		return false;
+	--*naps;
+	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	return true;
+}
 
-void stream_settle(struct stream *s, uint64_t now, bool ended)
+void stream_settle_within(struct stream *s, uint64_t now, bool ended, unsigned *naps)
 {
 	uint64_t looked_at = 0;
 	s->now = now > s->now ? now : s->now;
 	pass(s, SIZE_MAX, false);
-	for (int i = 0; s->halted && i < SETTLE_TRIES && !ended; i++) {
-		nap_ms(); /* a ticket is on its way */
+	/* a ticket is on its way */
+	for (unsigned i = 0; s->halted && i < SETTLE_TRIES && !ended && nap(naps); i++)
 		pass(s, SIZE_MAX, false);
-	}
 	pass(s, SIZE_MAX, true);
-	for (int i = 0;
+	for (unsigned i = 0;
 	     s->held_now > s->held_done && i < SETTLE_TRIES && looked_at < SETTLE_MOST && !ended;
 	     i++) {
 		pass(s, SIZE_MAX, true); /* what they wait for may be there by now */
 		looked_at += s->held_now;
 		queues_hurry(s);
-		if (s->held_now > s->held_done)
-			nap_ms();
+		if (s->held_now > s->held_done && !nap(naps))
+			break;
 	}
 	queues_give_up(s, ended);
+}
+
+void stream_settle(struct stream *s, uint64_t now, bool ended)
+{
+	unsigned naps = STREAM_NAPS;
+
+	stream_settle_within(s, now, ended, &naps);
 }
 
 void stream_thread_gone(struct stream *s, uint64_t now, uint64_t fs)

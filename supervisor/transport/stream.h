@@ -40,6 +40,12 @@ size_t stream_take(struct stream *s, uint64_t now, size_t budget);
  * all, are given up.
  */
 void stream_settle(struct stream *s, uint64_t now, bool ended);
+/*
+ * stream_settle() for one of several streams: all of them together wait *NAPS ms at most, which is
+ * counted down.
+ */
+#define STREAM_NAPS 40u /* what stream_settle() may wait */
+void stream_settle_within(struct stream *s, uint64_t now, bool ended, unsigned *naps);
 /* What is applied from now on, held events included, goes to LEDGER (borrowed). */
 void stream_switch(struct stream *s, struct ledger *ledger);
 /* From now on few events are held: their order matters to nobody. */

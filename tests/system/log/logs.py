@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 # timeout: 300
+# waits
 """
 logs.py - log files while they are written: names, modes, rotation, what becomes of them when they cannot be written any more, or mtrun is killed. They are
 taken apart here by what mtrun-log(5) says, with zstd(1) and the checksum of mtlog.py; what is in them is replay.py's. The victim keeps its own books.
@@ -195,6 +196,13 @@ def refused():
     r = mt.plain([mt.MTRUN, '-r', empty])
     if r.rc != 125 or r.err.decode() != f"mtrun: cannot open '{empty}': it is cut off before its first block\n":
         bad.append(f'an empty log: status {r.rc}, {r.err}')
+    for name in 'a.heap', 'x':
+        open(os.path.join(os.path.dirname(empty), name), 'w').close()
+    os.unlink(empty)
+    r = mt.plain([mt.MTRUN, '-r', os.path.dirname(empty)])
+    why = b'there is no log in this directory; of its .heap files each is opened by its own name\n'
+    if r.rc != 125 or not r.err.endswith(why) or r.err.count(b'\n') != 1:
+        bad.append(f'a directory of .heap files: status {r.rc}, {r.err}')
     return bad
 
 
@@ -222,6 +230,13 @@ def commands():
             bad.append(f"{command}: mode {r.ask('record')}")
     if numbers(d) != [1, 3, 4, 6, 8]:
         bad.append(f'after off: {numbers(d)}')
+    opened = mt.plain([mt.MTRUN, '-r', d, '-x', 'status'])
+    if opened.rc or b'mtrun: the log was off before file 8: earlier files are left out\n' not in opened.err:
+        bad.append(f'opened after off: {opened}')
+    opened = mt.plain([mt.MTRUN, '-r', *files(d)])
+    why = b'mtrun: before file 8 the log was off: what is on both sides cannot be open at once\n'
+    if opened.rc != 125 or opened.err != why:
+        bad.append(f'opened from both sides: {opened}')
     r.ask(f'log dir {other}')
     r.do('r 1000')
     r.ask('log files 1')
@@ -406,6 +421,31 @@ def disk_full_at_the_end():
     return on_small_disk(test)
 
 
+def disk_hangs():
+    """A file system that is frozen: all writes wait. The program waits with them for ten seconds, once."""
+    d, image = mt.tempfile.mkdtemp(dir=mt.tmp()), os.path.join(mt.tempfile.mkdtemp(dir=mt.tmp()), 'image')
+    with open(image, 'wb') as f:
+        f.truncate(64 << 20)
+    made = (['mkfs.ext4', '-q', image], ['mount', '-o', 'loop', image, d])
+    if os.geteuid() or any(subprocess.run(c, capture_output=True).returncode for c in made):
+        return None
+
+    def freeze():
+        subprocess.run(['fsfreeze', '-f', d], check=True)
+
+    def thaw():
+        subprocess.run(['fsfreeze', '-u', d], check=True)
+        sizes = [None, '']
+        while sizes[-1] != sizes[-2]:       # until the queue is written
+            time.sleep(0.5)
+            sizes.append(subprocess.run(['ls', '-s', d], capture_output=True).stdout)
+    try:
+        return trouble(d, freeze, thaw, ['cannot write', 'the disk does not answer'])
+    finally:
+        subprocess.run(['fsfreeze', '-u', d], capture_output=True)
+        subprocess.run(['umount', '-l', d])
+
+
 def unpermitted():
     if os.geteuid():
         return None
@@ -544,7 +584,11 @@ mt.check('rotation under load, twice in one directory', rotation())
 mt.check('files of 64K are not larger', small())
 mt.check('the file is deleted', deleted())
 mt.check('the directory is removed', removed())
-for what, test in (('the disk is full', disk_full), ('the disk is full at the end', disk_full_at_the_end), ('permission is lost', unpermitted)):
+TROUBLES = [('the disk is full', disk_full), ('the disk is full at the end', disk_full_at_the_end),
+            ('permission is lost', unpermitted)]
+if mt.SOAK:
+    TROUBLES.append(('the disk hangs', disk_hangs))
+for what, test in TROUBLES:
     problems = test()
     if problems is None:
         mt.skip(what, 'needs root, and mount(8)')

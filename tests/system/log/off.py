@@ -18,7 +18,7 @@ import mt
 
 mt.need_mtrun()
 want = re.compile(sys.argv[1] if len(sys.argv) > 1 else '.')
-SWITCHES = 400 if mt.SOAK else 30
+SWITCHES = 400 if mt.SOAK else 20
 
 
 class Victim:

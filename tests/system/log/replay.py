@@ -238,7 +238,7 @@ def books():
         said.append([int(n) for n in p.stdout.readline().split()])
         time.sleep(0.25)
     p.communicate(b'x 0\n', timeout=mt.TIMEOUT)
-    r = ask(d, 'status --json', opts=('-c', 'heap'))
+    r = ask(d, 'status --json')
     status = json.loads(r.out)
     bad += mt.status_lacks(status)
     if any(status[k] is not None for k in ('rss', 'threads', 'limit', 'usable', 'dropped')):
@@ -288,7 +288,7 @@ def rotated():
             bad.append(f'a gap: {r.rc} {r.err}')
         os.unlink(found[-3])
         r = mt.plain([mt.MTRUN, '-r', live.dir, '-x', 'open'])
-        if r.rc or r.err.count(b'Parse ') != 2 or b'left out' not in r.err:
+        if r.rc or r.err.count(b'Parse ') != 2 or b' is not there: what was before file ' not in r.err:
             bad.append(f'a gap in the directory: {r.rc} {r.err}')
     return bad
 
