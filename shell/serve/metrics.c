@@ -30,8 +30,8 @@ enum metric_kind { GAUGE, COUNTER, INFO };
 struct metrics_process {
 	pid_t pid;
 	char *command;
-	struct ledger_totals totals;
-	uint64_t allocated, waited_ms, dropped;
+	struct process_totals totals;
+	int64_t waited_ms, dropped; /* -1: not known */
 	struct rss_look look;
 	int64_t rss;
 };
@@ -81,10 +81,11 @@ static void put_process(const struct metrics *m, const char *name, const struct 
 	fputs("\"", m->out);
 }
 
-static uint64_t value_of(const struct metrics_process *p, size_t which)
+/* -1: not known */
+static int64_t value_of(const struct metrics_process *p, size_t which)
 {
 	switch (which) {
-	case 0: return p->allocated;
+	case 0: return p->totals.allocated;
 	case 1: return p->totals.heap;
 	case 2: return p->totals.mmap;
 	case 3: return p->totals.peak;
@@ -95,8 +96,18 @@ static uint64_t value_of(const struct metrics_process *p, size_t which)
 	case 8: return p->totals.unmaps;
 	case 9: return p->totals.total_allocated;
 	case 10: return p->dropped;
-	default: return 0;
+	case 11: return p->rss;
+	default: return -1;
 	}
+}
+
+/* Of no process known: the family is left out. */
+static bool is_known(const struct metrics *m, size_t which)
+{
+	for (size_t i = 0; i < m->count; i++)
+		if (value_of(&m->process[i], which) >= 0)
+			return true;
+	return false;
 }
 
 static void put_processes(const struct metrics *m)
@@ -120,30 +131,31 @@ static void put_processes(const struct metrics *m)
 		{ "mtrun_requested_bytes", COUNTER, "bytes",
 		  "All bytes that were ever requested." },
 		{ "mtrun_dropped_events", COUNTER, NULL, "Events that were lost." },
+		{ "mtrun_resident_bytes", GAUGE, "bytes",
+		  "Resident bytes of the process, without mtrun's part in it." },
 	};
 
 	for (size_t k = 0; k < sizeof(table) / sizeof(*table); k++) {
+		if (!is_known(m, k))
+			continue;
 		family(m, table[k].name, table[k].kind, table[k].unit, table[k].help);
 		for (size_t i = 0; i < m->count; i++) {
 			char name[64];
 
+			if (value_of(&m->process[i], k) < 0)
+				continue;
 			snprintf(name, sizeof(name), "%s%s", table[k].name,
 				 table[k].kind == COUNTER ? "_total" : "");
 			put_process(m, name, &m->process[i]);
-			fprintf(m->out, "} %" PRIu64 "\n", value_of(&m->process[i], k));
+			fprintf(m->out, "} %" PRId64 "\n", value_of(&m->process[i], k));
 		}
 	}
-	family(m, "mtrun_resident_bytes", GAUGE, "bytes",
-	       "Resident bytes of the process, without mtrun's part in it.");
 	for (size_t i = 0; i < m->count; i++) {
-		if (m->process[i].rss < 0)
+		if (m->process[i].waited_ms < 0)
 			continue;
-		put_process(m, "mtrun_resident_bytes", &m->process[i]);
-		fprintf(m->out, "} %" PRId64 "\n", m->process[i].rss);
-	}
-	family(m, "mtrun_waited_seconds", COUNTER, "seconds",
-	       "For how long threads of the program waited for mtrun.");
-	for (size_t i = 0; i < m->count; i++) {
+		if (!i)
+			family(m, "mtrun_waited_seconds", COUNTER, "seconds",
+			       "For how long threads of the program waited for mtrun.");
 		put_process(m, "mtrun_waited_seconds_total", &m->process[i]);
 		fprintf(m->out, "} %.3f\n", (double)m->process[i].waited_ms / 1000);
 	}
@@ -224,12 +236,11 @@ static void copy_process(struct metrics *m, const struct session *s, const struc
 
 	*to = (struct metrics_process){ .pid = p->pid,
 					.command = strdup(p->command ? p->command : "?") };
-	ledger_totals(p->ledger, &to->totals);
-	to->allocated = process_allocated(p, session_options(s)->count);
+	process_totals(p, session_options(s)->count, &to->totals);
 	if (p->stream)
 		stream_stats(p->stream, &stats);
-	to->waited_ms = stats.waited_ms;
-	to->dropped = stats.dropped;
+	to->waited_ms = p->source->name ? -1 : (int64_t)stats.waited_ms; /* no file tells these */
+	to->dropped = p->source->name ? -1 : (int64_t)stats.dropped;
 	rss_look_begin(&to->look, p);
 }
 

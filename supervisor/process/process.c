@@ -159,6 +159,32 @@ uint64_t process_allocated(const struct process *p, unsigned count)
 	       (count & COUNT_IMAGE ? p->image_bytes : 0);
 }
 
+void process_totals(const struct process *p, unsigned count, struct process_totals *to)
+{
+	struct ledger_totals t;
+
+	if (p->source->totals) {
+		p->source->totals(p, to);
+		return;
+	}
+	ledger_totals(p->ledger, &t);
+	*to = (struct process_totals){
+		.allocated = (int64_t)process_allocated(p, count),
+		.live = (int64_t)(t.heap + t.mmap),
+		.heap = (int64_t)t.heap,
+		.mmap = (int64_t)t.mmap,
+		.peak = (int64_t)t.peak,
+		.peak_ms = (int64_t)t.peak_ms,
+		.live_blocks = (int64_t)t.live_blocks,
+		.allocs = (int64_t)t.allocs,
+		.frees = (int64_t)t.frees,
+		.maps = (int64_t)t.maps,
+		.unmaps = (int64_t)t.unmaps,
+		.temporary = (int64_t)t.temporary,
+		.total_allocated = (int64_t)t.total_allocated,
+	};
+}
+
 /* ---- where its numbers come from ----------------------------------------- */
 
 uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t *pc)

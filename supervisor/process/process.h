@@ -206,6 +206,16 @@ bool process_own_mapping(void *process, uint32_t stack); /* for stream_new() */
  */
 uint64_t process_allocated(const struct process *p, unsigned count);
 
+/* Counts and bytes at the end of what is recorded of a process; -1: not known. */
+struct process_totals {
+	int64_t allocated; /* as process_allocated() */
+	int64_t live;	   /* heap + mmap */
+	int64_t heap, mmap, peak, peak_ms, live_blocks;
+	int64_t allocs, frees, maps, unmaps, temporary, total_allocated;
+};
+/* COUNT: as of process_allocated() */
+void process_totals(const struct process *p, unsigned count, struct process_totals *t);
+
 /* What process_frames() asks symbols_resolve() about. */
 struct symbol_question {
 	const struct module *module;
@@ -248,6 +258,8 @@ struct process_source {
 	void (*status)(const struct process *p, unsigned count, FILE *out, struct sites *sites,
 		       const struct layout *l);
 	void (*status_json)(const struct process *p, unsigned count, struct json *j);
+	/* NULL: they are the ledger's */
+	void (*totals)(const struct process *p, struct process_totals *t);
 	/* how it was recorded; NULL: as the session says */
 	void (*recorded)(const struct process *p, struct process_recorded *r);
 	void (*release)(struct process *p); /* P is being freed */

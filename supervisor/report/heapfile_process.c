@@ -86,6 +86,7 @@ static const struct process_source source = {
 	.profile = profile,
 	.status = heapfile_status,
 	.status_json = heapfile_status_json,
+	.totals = heapfile_totals,
 	.recorded = recorded,
 	.release = release,
 };

@@ -27,7 +27,13 @@
  * an error.
  */
 #define FRAMES_MOST 64u /* lines of one address */
-#define SKIP_KNOWN  (SKIP_ALLOCATOR | SKIP_NAMESPACE | SKIP_LIBRARY)
+/*
+ * Lines of all rows' stacks: a few nodes can be those of very many stacks, and what draws trees or
+ * writes stacks goes through each from end to end. A million stacks of the default depth have no
+ * more.
+ */
+#define LINES_MOST (128u << 20)
+#define SKIP_KNOWN (SKIP_ALLOCATOR | SKIP_NAMESPACE | SKIP_LIBRARY)
 
 struct reader {
 	struct heap *h;
@@ -38,6 +44,7 @@ struct reader {
 	bool has_live, has_totals;
 	int64_t live_bytes, live_blocks; /* as the file says */
 	uint64_t bytes, blocks;		 /* of the rows, without their signs */
+	uint64_t lines;			 /* of the rows' stacks */
 	char *why;
 	size_t len;
 };
@@ -305,6 +312,7 @@ static bool line_row(struct reader *r)
 {
 	struct profile *p = &r->h->profile;
 	struct profile_row *row = &p->row[p->count++];
+	size_t depth;
 
 	if (!take_u32(r, &row->stack) || !take_signed(r, &row->size) ||
 	    !take_signed(r, &row->count))
@@ -314,8 +322,10 @@ static bool line_row(struct reader *r)
 		return false;
 	r->bytes += (uint64_t)(row->size < 0 ? -row->size : row->size);
 	r->blocks += (uint64_t)(row->count < 0 ? -row->count : row->count);
+	depth = stacks_depth(r->h->stacks, row->stack);
+	r->lines += depth;
 	return at_end(r) && r->bytes <= PROFILE_SUM_MOST && r->blocks <= PROFILE_SUM_MOST &&
-	       (!row->stack || stacks_has(r->h->stacks, row->stack));
+	       (!row->stack || depth);
 }
 
 static const struct {
@@ -431,7 +441,10 @@ static int agree(struct reader *r)
 	}
 	if (!r->has_live || bytes != r->live_bytes || blocks != r->live_blocks)
 		return wrong(r, "its rows do not add up");
-	if (r->h->facts.request_stack && !stacks_has(r->h->stacks, r->h->facts.request_stack))
+	if (r->lines > LINES_MOST)
+		return wrong(r, "its stacks have %" PRIu64 " frames together, more than %u",
+			     r->lines, LINES_MOST);
+	if (r->h->facts.request_stack && !stacks_depth(r->h->stacks, r->h->facts.request_stack))
 		r->h->facts.request_stack = 0; /* it holds nothing */
 	return 0;
 }

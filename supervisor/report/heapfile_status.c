@@ -35,19 +35,38 @@ static const char *const unknown[] = {
 	"events", "dropped",	 "truncated", "deep",	       "waited_ms",	"log_files",
 };
 
-/* What of LIVE is of the one kind, which is known if the file has no other. */
-static void kind_json(struct json *j, const char *key, const struct heap_facts *f, unsigned kind,
-		      int64_t live)
+void heapfile_totals(const struct process *p, struct process_totals *t)
 {
-	if (f->counted == kind)
-		json_int(j, key, live);
-	else
-		json_null(j, key);
+	const struct heap *heap = p->told;
+	const struct heap_facts *f = &heap->facts;
+	struct profile_row all = profile_sum(&heap->profile);
+	bool ever = heap->profile.has_totals;
+
+	*t = (struct process_totals){
+		.allocated = f->limit_hit ? (int64_t)f->allocated : -1,
+		.live = all.size,
+		/* what is of one kind is known if the file has no other */
+		.heap = f->counted == LEDGER_COUNT_HEAP ? all.size : -1,
+		.mmap = f->counted == LEDGER_COUNT_MMAP ? all.size : -1,
+		.peak = heap->foreign ? -1 : (int64_t)f->peak,
+		.peak_ms = heap->foreign ? -1 : (int64_t)f->peak_ms,
+		.live_blocks = all.count,
+		.allocs = ever ? (int64_t)all.total_count : -1,
+		.frees = -1,
+		.maps = -1,
+		.unmaps = -1,
+		.temporary = ever ? (int64_t)all.temporary : -1,
+		.total_allocated = ever ? (int64_t)all.total_size : -1,
+	};
+}
+
+static void known_json(struct json *j, const char *key, int64_t value)
+{
+	json_uint_known(j, key, value >= 0, (uint64_t)value);
 }
 
 /* The one there is, with the keys that each process has. */
-static void processes_json(struct json *j, const struct process *p, const struct heap *heap,
-			   const struct profile_row *all)
+static void processes_json(struct json *j, const struct process *p, const struct process_totals *t)
 {
 	static const char *const no[] = { "ppid", "state" };
 
@@ -57,9 +76,9 @@ static void processes_json(struct json *j, const struct process *p, const struct
 	json_uint_known(j, "pid", p->pid, (uint64_t)p->pid);
 	json_string(j, "command", p->command);
 	json_nulls(j, no, sizeof(no) / sizeof(*no));
-	kind_json(j, "heap", &heap->facts, LEDGER_COUNT_HEAP, all->size);
-	kind_json(j, "mmap", &heap->facts, LEDGER_COUNT_MMAP, all->size);
-	json_uint_known(j, "allocs", heap->profile.has_totals, all->total_count);
+	known_json(j, "heap", t->heap);
+	known_json(j, "mmap", t->mmap);
+	known_json(j, "allocs", t->allocs);
 	json_end_object(j);
 	json_end_array(j);
 }
@@ -68,32 +87,33 @@ void heapfile_status_json(const struct process *p, unsigned count, struct json *
 {
 	const struct heap *heap = p->told;
 	const struct heap_facts *f = &heap->facts;
-	struct profile_row all = profile_sum(&heap->profile);
+	struct process_totals t;
 
 	(void)count; /* the file's own */
+	heapfile_totals(p, &t);
 	json_uint_known(j, "pid", p->pid, (uint64_t)p->pid);
 	json_string(j, "command", p->command);
 	json_string(j, "why", f->why);
 	json_string(j, "written_by", heap->foreign ? heap->foreign : "mtrun");
 	json_uint(j, "clock_ms", f->clock_ms);
 	json_uint(j, "elapsed_ms", heap->profile.ms);
-	json_int(j, "total_size", all.size);
-	json_int(j, "live_blocks", all.count);
-	kind_json(j, "heap", f, LEDGER_COUNT_HEAP, all.size);
-	kind_json(j, "mmap", f, LEDGER_COUNT_MMAP, all.size);
-	json_uint_known(j, "total_allocated", heap->profile.has_totals, all.total_size);
-	json_uint_known(j, "allocs", heap->profile.has_totals, all.total_count);
-	json_uint_known(j, "peak", !heap->foreign, f->peak);
-	json_uint_known(j, "peak_ms", !heap->foreign, f->peak_ms);
+	json_int(j, "total_size", t.live);
+	json_int(j, "live_blocks", t.live_blocks);
+	known_json(j, "heap", t.heap);
+	known_json(j, "mmap", t.mmap);
+	known_json(j, "total_allocated", t.total_allocated);
+	known_json(j, "allocs", t.allocs);
+	known_json(j, "peak", t.peak);
+	known_json(j, "peak_ms", t.peak_ms);
 	json_uint(j, "sample", f->sample);
-	json_uint_known(j, "allocated", f->limit_hit, f->allocated);
+	known_json(j, "allocated", t.allocated);
 	json_uint_known(j, "limit", f->limit_hit, f->limit);
 	json_nulls(j, unknown, sizeof(unknown) / sizeof(*unknown));
 	json_array(j, "modules");
 	for (size_t i = 0; i < p->modules.count; i++)
 		json_string(j, NULL, p->modules.module[i]->path);
 	json_end_array(j);
-	processes_json(j, p, heap, &all);
+	processes_json(j, p, &t);
 }
 
 static void print_limit(FILE *out, const struct heap_facts *f, struct sites *sites,

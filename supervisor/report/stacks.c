@@ -64,7 +64,12 @@ int stacks_add(struct stacks *s, uint32_t id, uint32_t parent, uint64_t pc,
 	return 0;
 }
 
-bool stacks_has(const struct stacks *s, uint32_t id) { return find(s, id); }
+size_t stacks_depth(const struct stacks *s, uint32_t id)
+{
+	const struct node *n = find(s, id);
+
+	return n ? n->depth : 0;
+}
 
 uint32_t stacks_parent(void *ctx, uint32_t node, uint64_t *pc)
 {

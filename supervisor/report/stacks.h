@@ -22,7 +22,8 @@ void stacks_free(struct stacks *s);
  */
 int stacks_add(struct stacks *s, uint32_t id, uint32_t parent, uint64_t pc,
 	       const struct symbol_frame *line, size_t lines) MUST_USE;
-bool stacks_has(const struct stacks *s, uint32_t id);
+/* The lines of node ID and its callers; 0: there is no such node. */
+size_t stacks_depth(const struct stacks *s, uint32_t id);
 
 /* For struct sites_source; CTX is the struct stacks. */
 uint32_t stacks_parent(void *ctx, uint32_t node, uint64_t *pc);

@@ -42,6 +42,7 @@ struct capturing { /* a capture that is being taken, or whose process or clone m
 	struct session *s;
 	struct process *p;
 	raddr_t agent; /* where that is */
+	pid_t via;     /* p->via when its memory was begun to be protected */
 	struct capture *c;
 	enum capture_way forced;
 	uint64_t most;	   /* bytes that a copy may have */
@@ -563,7 +564,10 @@ static int rounds(struct capturing *k)
 		uint64_t before = i > 1 ? bytes : UINT64_MAX;
 		bool many = untracked > UNTRACKED_MOST;
 
-		err = capture_round(k->c, k->agent, &k->protect, &bytes, &untracked);
+		/* the program may have come to have one: it would not get what it asks of it */
+		err = i && has_conflicting(k->via) ? -EOPNOTSUPP : 0;
+		if (!err)
+			err = capture_round(k->c, k->agent, &k->protect, &bytes, &untracked);
 		if (!err && many && untracked > UNTRACKED_MOST)
 			err = -EFBIG;
 		if (i && untracked <= UNTRACKED_MOST &&
@@ -626,6 +630,7 @@ static int capture_by_protection(struct capturing *k)
 	int err;
 
 	k->c->way = CAPTURE_WRITE_PROTECT;
+	k->via = via;
 	if (session_is_filtered(via))
 		return -EPERM;
 	asking_unlock(k->s);

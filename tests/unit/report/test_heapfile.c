@@ -337,6 +337,40 @@ static void test_what_is_wrong(void)
 	refuses("# mtrun heap 1\n# live 0 0\nnonsense\n", "line 6 ");
 }
 
+/* A chain of 16000 nodes with LEAVES stacks that end in it. */
+static char *comb(size_t leaves, size_t *len)
+{
+	enum { CHAIN = 16000 };
+	char *text = malloc((CHAIN + 2 * leaves) * 40 + 1000);
+	int n = sprintf(text,
+			"heap profile:      0:        0 [     0:        0] @ heapprofile\n\n"
+			"MAPPED_LIBRARIES:\n# mtrun heap 1\n# live %zu %zu\n# s main\n"
+			"# f 1 0 0 0 0 0 0 0\n",
+			leaves, leaves);
+
+	for (size_t i = 1; i <= CHAIN; i++)
+		n += sprintf(text + n, "# n %zu %zu 1000 1 1\n", i, i - 1);
+	for (size_t i = 1; i <= leaves; i++)
+		n += sprintf(text + n, "# n %zu %u 1000 1 1\n", CHAIN + i, CHAIN);
+	for (size_t i = 1; i <= leaves; i++)
+		n += sprintf(text + n, "# r %zu 1 1\n", CHAIN + i);
+	*len = sealed(text, (size_t)n);
+	return text;
+}
+
+/* A file of 1 MB whose stacks have 136 million frames. */
+static void test_many_deep_stacks(void)
+{
+	char why[256], *text;
+	size_t len;
+
+	text = comb(1000, &len);
+	CHECK(opens(text, len, why));
+	text = comb(8500, &len);
+	CHECK(!opens(text, len, why));
+	CHECK(strstr(why, "136008500 frames together"));
+}
+
 /* ---- what others wrote --------------------------------------------------- */
 
 /* A table of symbols, so that no file is looked at. The two last stacks are one. */
@@ -420,5 +454,6 @@ int main(void)
 	RUN(test_a_bit_changed);
 	RUN(test_made_up);
 	RUN(test_what_is_wrong);
+	RUN(test_many_deep_stacks);
 	return test_status();
 }

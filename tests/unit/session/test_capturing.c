@@ -41,8 +41,6 @@
 #define PAUSE	2000000000u
 #endif
 
-#define TIMES (TEST_SANITIZED ? 3u : 20u) /* a sanitizer's memory is captured, too */
-
 struct books {
 	uint64_t counter;
 	uint64_t written[WRITERS]; /* the address of each writer's pages */
@@ -407,7 +405,10 @@ static void check_captures(struct run *r, enum capture_way way, unsigned times)
 	check_nothing_left(r->process->pid, descriptors);
 }
 
-static void by_stop(struct run *r) { check_captures(r, CAPTURE_STOP, TIMES); }
+/* (A sanitizer's memory is captured, too.) */
+static unsigned times(void) { return TEST_SANITIZED ? 3 : getenv("MTRUN_SOAK") ? 20 : 8; }
+
+static void by_stop(struct run *r) { check_captures(r, CAPTURE_STOP, times()); }
 
 static void test_stop(void)
 {
@@ -415,7 +416,7 @@ static void test_stop(void)
 	run(by_stop);
 }
 
-static void by_protection(struct run *r) { check_captures(r, CAPTURE_WRITE_PROTECT, TIMES); }
+static void by_protection(struct run *r) { check_captures(r, CAPTURE_WRITE_PROTECT, times()); }
 
 static void test_protection(void)
 {
@@ -423,7 +424,7 @@ static void test_protection(void)
 	run(by_protection);
 }
 
-static void by_clone(struct run *r) { check_captures(r, CAPTURE_CLONE, TIMES); }
+static void by_clone(struct run *r) { check_captures(r, CAPTURE_CLONE, times()); }
 
 static void test_clone(void)
 {
@@ -601,7 +602,7 @@ static void kill_captures(const char *way, unsigned times)
 	close(fd);
 }
 
-static unsigned kills(void) { return TEST_SANITIZED ? 2 : getenv("MTRUN_SOAK") ? 300 : 8; }
+static unsigned kills(void) { return TEST_SANITIZED ? 2 : getenv("MTRUN_SOAK") ? 300 : 6; }
 
 static void test_killed_stop(void) { kill_captures("stop", kills()); }
 static void test_killed_clone(void) { kill_captures("clone", kills()); }
