@@ -268,6 +268,11 @@ static int follow(struct shell *shell, const struct options *o, int *status)
 	return err;
 }
 
+static int unless_leaked(const struct shell *shell, const struct options *o, int status)
+{
+	return o->leak_exitcode && shell->leaked_definitely ? o->leak_exitcode : status;
+}
+
 /*
  * The program's end as mtrun's, SIG: the signal to die of; unless a limit ended it, or it ended by
  * itself and something has leaked. What was attached to has an end of its own. UNTRACED: its wait
@@ -288,7 +293,7 @@ static int status_of(const struct shell *shell, const struct options *o, int unt
 		*sig = WIFSIGNALED(untraced) ? WTERMSIG(untraced) : 0;
 		status = *sig ? 0 : WEXITSTATUS(untraced);
 	}
-	return o->leak_exitcode && shell->leaked_definitely && !*sig ? o->leak_exitcode : status;
+	return *sig ? status : unless_leaked(shell, o, status);
 }
 
 /* As the program did: by the same signal, but without a core of ours. */
@@ -315,7 +320,7 @@ static void on_signal(void *ctx, int sig)
 	struct shell *shell = ctx;
 
 	if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)
-		shell->leave = shell->interrupted = true;
+		shell_told_to_leave(shell, sig == SIGINT);
 }
 
 /* One run, beside the session's loop. */
@@ -403,7 +408,7 @@ static void supervise(void *ctx)
 	} else if (shell->failed) {
 		r->status = EXIT_FAILED;
 	} else if (shell->detached) {
-		r->status = 0;
+		r->status = unless_leaked(shell, o, 0);
 	} else {
 		r->status = status_of(shell, o, untraced, &r->sig);
 	}
@@ -609,7 +614,9 @@ int main(int argc, char **argv)
 			      options.messages ? options.messages : "stderr", strerror(-err));
 		return EXIT_FAILED;
 	}
-	suppressions = check_scripts(&options) ? NULL : suppressing_read(&options);
+	suppressions = check_scripts(&options) || dumping_check(&options)
+			       ? NULL
+			       : suppressing_read(&options);
 	err = !suppressions    ? EXIT_FAILED
 	      : !options.batch ? interact(&options, suppressions)
 	      : options.open   ? replay(&options, suppressions)

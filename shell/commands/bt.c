@@ -144,7 +144,7 @@ static int bt(struct shell *shell, struct call *call)
 		shell_error(shell, call,
 			    "there is no thread %" PRIu64 " here (`threads` lists them)", tid);
 	else if (err == -ESRCH)
-		shell_error(shell, call, "the process is gone");
+		shell_over(shell, call, p);
 	else if (err || copies.failed)
 		shell_error(shell, call, "cannot stop and read the process: %s",
 			    copies.failed ? strerror(ENOMEM) : session_stop_error(err));

@@ -6,6 +6,7 @@
 #include "shell/common/command.h"
 #include "shell/common/reporting.h"
 #include "shell/common/selection.h"
+#include "shell/common/shell.h"
 
 /*
  * `diff`: what came between two moments. The same profile as `report --since`, printed as a
@@ -42,7 +43,9 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 	if (!r->moments)
 		return shell_error(
 			shell, call,
-			"what to compare with is missing: the name of a snapshot, a TIME, or a .heap file");
+			shell->said /* over HTTP */
+				? "what to compare with is missing: since=, the name of a snapshot or a TIME"
+				: "what to compare with is missing: the name of a snapshot, a TIME, or a .heap file");
 	if (selection_agree(shell, call, &r->s) ||
 	    selection_view(shell, call, &r->s, &r->moment[1], &r->moment[0],
 			   call->json ? PROFILE_DEAD : 0, 0, &view, &sites))

@@ -225,14 +225,36 @@ static int open_part(struct target *t)
 	return -err;
 }
 
+/*
+ * What FILE leads to, for the caller to free, if it is a symbolic link. The kernel follows it, not
+ * we: so that one which somebody has planted in a directory for all is refused as everywhere
+ * (fs.protected_symlinks). One that leads nowhere is replaced. NULL: errno says why.
+ */
+static char *follow(const char *file)
+{
+	char name[sizeof("/proc/self/fd/") + 12], *path = NULL;
+	struct stat st;
+	int fd;
+
+	if (lstat(file, &st) || !S_ISLNK(st.st_mode))
+		return strdup(file);
+	fd = open(file, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? strdup(file) : NULL;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	path = realpath(name, NULL);
+	close(fd);
+	return path;
+}
+
 static int target_open(struct target *t, const char *file)
 {
-	*t = (struct target){ .path = realpath(file, NULL), .fd = -1 };
+	bool stream = is_stream(file);
+
+	*t = (struct target){ .path = stream ? strdup(file) : follow(file), .fd = -1 };
 	if (!t->path)
-		t->path = strdup(file);
-	if (!t->path)
-		return -ENOMEM;
-	if (is_stream(file)) {
+		return -errno;
+	if (stream) {
 		t->fd = open(file, O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK);
 		return t->fd < 0 ? -errno : 0;
 	}

@@ -42,7 +42,7 @@ static int command_kill(struct shell *shell, struct call *call)
 			"invalid value '%s': expected a signal's name (TERM, SIGTERM) or number",
 			word);
 	p = shell_process(shell);
-	if (process_state_ended(p->state) || p->state == PROCESS_REPLACED)
+	if (p->state > PROCESS_STOPPED)
 		return shell_over(shell, call, p);
 	err = session_kill(shell->session, sig);
 	if (err)

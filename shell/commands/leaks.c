@@ -125,6 +125,9 @@ static int leaks(struct shell *shell, struct call *call)
 
 	if (arguments_each(shell, call, arguments, one, &r))
 		return -1;
+	if (r.suppressions && call->json)
+		return shell_error(shell, call,
+				   "--gen-suppressions cannot be combined with --json");
 	if (!r.has_rows)
 		r.rows = call->json ? VIEW_ALL : shell->settings.rows;
 	p = shell_process(shell);

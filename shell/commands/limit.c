@@ -74,6 +74,8 @@ static int change(struct shell *shell, struct call *call, const struct request *
 		return shell_error(shell, call,
 				   "invalid value '%s': expected " LIMIT_ACCEPTED "; or off",
 				   r->limit);
+	if (!shell_can_set(shell, call))
+		return -1;
 	if (limit && session_options(shell->session)->agent.sample)
 		return shell_error(shell, call,
 				   "a limit needs every allocation: first `sample off`");

@@ -83,6 +83,8 @@ static int turn(struct shell *shell, const struct call *call, bool on)
 
 	if (modes[mode].logged == on)
 		return 0;
+	if (!shell_can_set(shell, call))
+		return -1;
 	if (session_record(shell->session, mode_logged(mode, on), why, sizeof(why)))
 		return shell_error(shell, call, "%s", why);
 	return 0;

@@ -29,6 +29,8 @@ static int record(struct shell *shell, struct call *call)
 	if (mode_parse(word, &mode))
 		return shell_error(shell, call, "invalid value '%s': expected " MODE_ACCEPTED,
 				   word);
+	if (!shell_can_set(shell, call))
+		return -1;
 	if (modes[mode].off && session_limit_now(shell->session))
 		return shell_error(shell, call,
 				   "a limit needs every allocation: first `limit off`");

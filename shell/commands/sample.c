@@ -29,6 +29,8 @@ static int sample(struct shell *shell, struct call *call)
 		return shell_error(shell, call,
 				   "invalid value '%s': expected " SAMPLE_ACCEPTED "; or off",
 				   word);
+	if (!shell_can_set(shell, call))
+		return -1;
 	if (period && session_limit_now(shell->session))
 		return shell_error(shell, call,
 				   "a limit needs every allocation: first `limit off`");

@@ -204,16 +204,38 @@ static bool is_stopped_for_good(struct shell *shell, const struct condition *c)
 	       !events_any(shell);
 }
 
+/* The program has ended, and no turn will bring what C waits for. */
+static int at_end(struct shell *shell, const struct call *call, const struct condition *c)
+{
+	switch (c->what) {
+	case WAIT_ERROR:
+		return shell_error(shell, call, "the program ended without %s error",
+				   shell->erring.errors ? "another" : "an");
+	case WAIT_LIMIT:
+		return shell_error(shell, call, "the program ended without meeting its limit%s",
+				   shell->limiting.hits ? " again" : "");
+	case WAIT_CONDITION:
+		session_settle(shell->session);
+		if (holds(quantity(shell, c->quantity), c->relation, c->value))
+			return 0;
+		return shell_error(shell, call, "the program ended and `%s` had not come true",
+				   call->rest);
+	default: return 0;
+	}
+}
+
 static int wait(struct shell *shell, struct call *call)
 {
 	uint64_t begin = session_ms(shell->session), now;
 	struct condition c;
+	bool after_end;
 
 	if (parse(shell, call, &c))
 		return -1;
 	if (c.what == WAIT_EXIT)
 		session_hold(shell->session, true);
 	session_settle(shell->session);
+	after_end = session_ended(shell->session) && c.what == WAIT_TIME;
 	for (;;) {
 		int timeout = TURN_MS;
 
@@ -231,22 +253,8 @@ static int wait(struct shell *shell, struct call *call)
 			shell->erring.waited = shell->erring.errors;
 			return 0;
 		}
-		if (session_ended(shell->session)) {
-			if (c.what == WAIT_ERROR)
-				return shell_error(shell, call,
-						   "the program ended without an error");
-			if (c.what == WAIT_LIMIT)
-				return shell_error(shell, call,
-						   "the program ended without meeting its limit");
-			if (c.what != WAIT_CONDITION)
-				return 0;
-			session_settle(shell->session);
-			if (holds(quantity(shell, c.quantity), c.relation, c.value))
-				return 0;
-			return shell_error(shell, call,
-					   "the program ended and `%s` had not come true",
-					   call->rest);
-		}
+		if (session_ended(shell->session) && !after_end)
+			return at_end(shell, call, &c);
 		if (c.has_timeout && now - begin >= c.timeout)
 			return shell_error(shell, call, "timed out: `%s`", call->rest);
 		if (c.what != WAIT_CONDITION) {
@@ -275,8 +283,8 @@ const struct command cmd_wait = {
 	.usage = "TIME|exit|limit|error|EXPR [timeout TIME]",
 	.summary = "for scripts: go on when it happens",
 	.example = "wait heap > 50M timeout 1m; report",
-	.help = "`wait 5s`; `wait exit`: the program is at its last instant (kept there until the script ends), or tracing has ended; `wait limit`: a request has\n"
-		"met the limit (one hit for each such wait; in batch what `stop` has stopped is killed at the next wait); `wait error`: something\n"
+	.help = "`wait 5s`, or to the program's end, if that comes first; `wait exit`: the program is at its last instant (kept there until\n"
+		"the script ends), or tracing has ended; `wait limit`: a request has met the limit (one hit for each such wait; in batch what `stop` has stopped is killed at the next wait); `wait error`: something\n"
 		"was freed wrongly (the same); `wait heap > 50M`,\n"
 		"`wait allocs >= 1000`: one of allocated heap mmap peak live_blocks allocs frees maps unmaps total_allocated rss threads\n"
 		"processes events, one of > >= < <= == !=, a number (SIZE).\n"

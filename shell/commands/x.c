@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/patient.h"
 #include "base/units.h"
+#include "session/asking.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/reporting.h"
@@ -24,11 +25,14 @@ static void dump(FILE *out, const struct layout *l, raddr_t address, const uint8
 		 size_t len)
 {
 	bool narrow = l->columns && l->columns < WIDE;
+	int digits = snprintf(NULL, 0, "%" PRIx64, address + (len - 1) / 16 * 16);
 
 	for (size_t at = 0; at < len; at += 16) {
 		size_t n = len - at < 16 ? len - at : 16;
 
-		escape_printf(out, "0x%012" PRIx64 "%s", address + at, narrow ? "" : " ");
+		fprintf(out, "0x%0*" PRIx64, digits, address + at);
+		if (!narrow)
+			putc(' ', out);
 		for (size_t i = 0; i < 16; i++) {
 			if (i == 8 && !narrow)
 				putc(' ', out);
@@ -47,14 +51,17 @@ static void dump(FILE *out, const struct layout *l, raddr_t address, const uint8
 static void print_json(FILE *out, raddr_t address, const uint8_t *data, size_t len, bool in_block,
 		       const struct ledger_block *block)
 {
+	static const char digits[] = "0123456789abcdef";
 	char *hex = malloc(len * 2 + 1);
 	struct json j;
 
 	if (!hex)
 		return;
-	hex[0] = '\0';
-	for (size_t i = 0; i < len; i++)
-		snprintf(hex + 2 * i, 3, "%02x", data[i]);
+	for (size_t i = 0; i < len; i++) {
+		hex[2 * i] = digits[data[i] >> 4];
+		hex[2 * i + 1] = digits[data[i] & 15];
+	}
+	hex[2 * len] = '\0';
 	json_init(&j, out);
 	json_object(&j, NULL);
 	json_address(&j, "address", address);
@@ -72,9 +79,23 @@ static void print_json(FILE *out, raddr_t address, const uint8_t *data, size_t l
 	free(hex);
 }
 
+/* A page of it may be withheld, for as long as that is waited for: the loop turns meanwhile. */
+static ssize_t read_memory(struct shell *shell, const struct process *p, raddr_t address,
+			   uint8_t *data, size_t len)
+{
+	pid_t via = p->via;
+	ssize_t n;
+
+	asking_unlock(shell->session);
+	n = patient_read(via, address, data, len);
+	asking_lock(shell->session);
+	return n;
+}
+
 static int show(struct shell *shell, struct call *call, raddr_t address, uint64_t len)
 {
 	struct process *p = shell_process(shell);
+	bool gone;
 	struct ledger_block block;
 	bool in_block = ledger_find(p->ledger, address, &block);
 	uint8_t *data;
@@ -90,13 +111,16 @@ static int show(struct shell *shell, struct call *call, raddr_t address, uint64_
 	data = malloc(len);
 	if (!data)
 		return shell_error(shell, call, "out of memory");
-	n = patient_read(p->via, address, data, len);
+	process_ref(p);
+	n = read_memory(shell, p, address, data, len);
+	gone = p->state == PROCESS_EXITED;
+	process_unref(p);
 	if (n <= 0) {
 		free(data);
 		return shell_error(shell, call, "cannot read 0x%" PRIx64 ": %s", address,
-				   p->state == PROCESS_EXITED ? "the process is gone"
-				   : n == -ETIMEDOUT	      ? "it does not come"
-							      : "nothing is mapped there");
+				   gone		     ? "the process is gone"
+				   : n == -ETIMEDOUT ? "it does not come"
+						     : "nothing is mapped there");
 	}
 	if (call->json) {
 		print_json(call->out, address, data, (size_t)n, in_block, &block);

@@ -66,7 +66,8 @@ bool command_can_answer(struct shell *shell, const struct call *call)
 	if (!p->source->name ||
 	    !(flags & COMMAND_LIVE || (p->source->one_moment && flags & COMMAND_TIMES)))
 		return true;
-	shell_error(shell, call, "needs a process, and what is open is %s", p->source->name);
+	shell_error(shell, call, "needs a process%s, and what is open is %s",
+		    flags & COMMAND_LIVE ? "" : " or a log", p->source->name);
 	return false;
 }
 

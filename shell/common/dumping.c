@@ -73,6 +73,23 @@ static struct dump_record *record_of(struct shell *shell, const struct process *
 	return r;
 }
 
+int dumping_check(const struct options *o)
+{
+	const char *slash = o->output ? strrchr(o->output, '/') : NULL;
+	char *dir;
+	int bad;
+
+	if (!o->dump_exit && !o->dump_peak && !o->dump_every)
+		return 0;
+	dir = slash ? strndup(o->output, (size_t)(slash - o->output) + 1) : strdup("./");
+	bad = dir ? faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) : -1;
+	if (bad)
+		message_error("cannot write .heap files in '%s': %s", dir ? dir : "?",
+			      strerror(errno));
+	free(dir);
+	return bad;
+}
+
 /* ---- one file ------------------------------------------------------------ */
 
 struct dump {

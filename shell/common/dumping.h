@@ -12,6 +12,7 @@
 
 struct dump_record;
 struct limit_hit;
+struct options;
 struct process;
 struct shell;
 
@@ -25,6 +26,8 @@ struct dumped {
 	size_t stacks;
 };
 
+/* Before the program runs: whether files that are due by O could be made. 0, or -1 (said). */
+int dumping_check(const struct options *o);
 void dumping_init(struct shell *shell);
 void dumping_release(struct shell *shell);
 /* To be called between two turns of the loop: writes what is due. */

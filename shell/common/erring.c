@@ -242,19 +242,6 @@ static struct process *frozen(const struct shell *shell)
 	return NULL;
 }
 
-static void run_commands(struct shell *shell, struct process *p, const char *text)
-{
-	pid_t before = session_main(shell->session)->pid, pid = p->pid;
-	bool stays = p->errors.frozen;
-
-	if (session_choose(shell->session, pid) == 0 && text)
-		shell_run_copy(shell, text);
-	/* what runs on was chosen for its commands only */
-	if (!stays && session_main(shell->session)->pid == pid &&
-	    session_choose(shell->session, before))
-		message_verbose(1, "%d: it was chosen, and is gone", before);
-}
-
 void erring_turn(struct shell *shell, const char *text)
 {
 	struct process *p;
@@ -273,7 +260,7 @@ void erring_turn(struct shell *shell, const char *text)
 		return;
 	p->errors.due = false;
 	if (text || p->errors.frozen)
-		run_commands(shell, p, text);
+		shell_run_of(shell, p, p->errors.frozen, text);
 }
 
 void erring_give_up(struct shell *shell)

@@ -99,3 +99,23 @@ void leak_checking_turn(struct shell *shell, bool end)
 		}
 	shell->leak_checking = false;
 }
+
+/*
+ * Those that are at their last instant are checked now. That another one was not is a failure,
+ * unless it is a signal that lets it go: who sends one knows.
+ */
+void leak_checking_let_go(struct shell *shell)
+{
+	struct process *p;
+
+	if (!session_options(shell->session)->leak_check)
+		return;
+	leak_checking_turn(shell, true);
+	for (p = session_processes(shell->session); p; p = p->next) {
+		if (p->state > PROCESS_STOPPED || !p->ledger_used || p->unsupervised)
+			continue;
+		message_error("%s (%d) was not checked for leaks: it was let go before its end",
+			      p->command ? p->command : "?", (int)p->pid);
+		shell->failed += !shell->leave;
+	}
+}

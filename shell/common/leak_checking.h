@@ -15,5 +15,7 @@ struct shell;
  * END.
  */
 void leak_checking_turn(struct shell *shell, bool end);
+/* The processes are about to be let go: those that wait are checked; says which are not. */
+void leak_checking_let_go(struct shell *shell);
 
 #endif

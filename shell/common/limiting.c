@@ -161,17 +161,8 @@ void limiting_turn(struct shell *shell, const char *text)
 	if (!p)
 		return;
 	p->limit.due = false;
-	if (p->limit.frozen || text) {
-		pid_t before = session_main(shell->session)->pid, pid = p->pid;
-		bool stays = p->limit.frozen;
-
-		if (session_choose(shell->session, pid) == 0 && text)
-			shell_run_copy(shell, text);
-		/* what runs on was chosen for its commands only */
-		if (!stays && session_main(shell->session)->pid == pid &&
-		    session_choose(shell->session, before))
-			message_verbose(1, "%d: it was chosen, and is gone", before);
-	}
+	if (p->limit.frozen || text)
+		shell_run_of(shell, p, p->limit.frozen, text);
 	if (!l->kill)
 		return;
 	l->kill = false;

@@ -125,6 +125,7 @@ static int agree(const struct log_sets *sets, char *const *path, size_t paths, c
 		 size_t len)
 {
 	const struct log_set *set = &sets->set[sets->count - 1];
+	const struct log_set_file *first = &set->file[log_set_newest(set)];
 	struct stat st;
 
 	for (size_t i = 0; i < paths; i++)
@@ -134,9 +135,14 @@ static int agree(const struct log_sets *sets, char *const *path, size_t paths, c
 		snprintf(why, len,
 			 "these files are of %zu runs: one of them can be open (`open` lists them)",
 			 sets->count);
-	else if (log_set_newest(set))
+	else if (first != set->file && first->after_off)
+		snprintf(why, len,
+			 "before file %" PRIu32
+			 " the log was off: what is on both sides cannot be open at once",
+			 first->number);
+	else if (first != set->file)
 		snprintf(why, len, "between these files number %" PRIu32 " is missing",
-			 set->file[log_set_newest(set)].number - 1);
+			 first->number - 1);
 	else
 		return 0;
 	return -1;

@@ -148,6 +148,22 @@ static bool is_file(const char *value)
 	       (moment_parse(value, 0, 0, 0, &ms) == -EINVAL && access(value, F_OK) == 0);
 }
 
+/* VALUE is neither a snapshot of the process that is asked about nor a time: why. */
+static int no_moment(struct shell *shell, struct call *call, const char *what, const char *value)
+{
+	const struct process *subject = shell_subject(shell);
+
+	for (const struct process *p = session_processes(shell->session); p; p = p->next)
+		if (p != subject && snapshots_find(&p->snapshots, value))
+			return shell_error(shell, call,
+					   "%s: '%s' is a snapshot of process %d, not of %d", what,
+					   value, (int)p->pid, (int)subject->pid);
+	return shell_error(
+		shell, call,
+		"%s: '%s' is neither a snapshot (`snapshot` lists them) nor a time: " MOMENT_ACCEPTED,
+		what, value);
+}
+
 int reporting_moment(struct shell *shell, struct call *call, const char *what, const char *value,
 		     unsigned kinds, struct moment *m)
 {
@@ -180,10 +196,7 @@ int reporting_moment(struct shell *shell, struct call *call, const char *what, c
 		return 0;
 	}
 	if (kinds & MOMENTS_SNAPSHOTS && moment_parse(value, 0, 0, 0, &ms) == -EINVAL)
-		return shell_error(
-			shell, call,
-			"%s: '%s' is neither a snapshot (`snapshot` lists them) nor a time: " MOMENT_ACCEPTED,
-			what, value);
+		return no_moment(shell, call, what, value);
 	if (!(kinds & MOMENTS_SNAPSHOTS) && kinds & MOMENTS_PEAK &&
 	    moment_parse(value, 0, 0, 0, &ms) == -EINVAL)
 		return shell_error(shell, call,

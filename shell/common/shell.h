@@ -91,6 +91,7 @@ struct shell {
 	uint64_t spawned_ms; /* when the last shell command was started */
 	/* the user's terminal is gone, or we were told to: detach and end */
 	_Atomic bool leave;
+	uint64_t left_ms;      /* when a signal said so first, by clock_ms() */
 	bool killed;	       /* because the user said so on leaving */
 	struct events *events; /* `every`, `on` */
 	struct interval interval;
@@ -131,6 +132,11 @@ void shell_release(struct shell *shell);
 void shell_run_text(struct shell *shell, const char *name, const char *text);
 /* Of a copy of TEXT, as its commands may have it replaced. */
 void shell_run_copy(struct shell *shell, const char *text);
+/*
+ * shell_run_copy() with P chosen, which something has happened to; TEXT may be NULL. Afterwards the
+ * process before is, unless P STAYS to be looked at.
+ */
+void shell_run_of(struct shell *shell, const struct process *p, bool stays, const char *text);
 /* shell_run_text() of what was typed at the prompt. */
 void shell_run_typed(struct shell *shell, const char *text);
 /*
@@ -176,9 +182,16 @@ void shell_forget(struct shell *shell);
 void shell_let_go(struct shell *shell);
 /* Says that P has ended, or was let go; returns -1. */
 int shell_over(const struct shell *shell, const struct call *call, const struct process *p);
+/* Whether what is set now can be of use: not after the end of what was attached to (said). */
+bool shell_can_set(struct shell *shell, const struct call *call);
 
 /* Whether the command at work is to end: asked by all that take long. */
 bool shell_interrupted(const struct shell *shell);
+/*
+ * A signal says that mtrun is to end; BY_USER: Ctrl-C, which some time after the first signal also
+ * ends what is still written then.
+ */
+void shell_told_to_leave(struct shell *shell, bool by_user);
 /* What was printed is on its way out, so that somebody else can write to message_fd(). */
 void shell_flush(struct shell *shell);
 

@@ -339,7 +339,7 @@ static void on_signal(void *ctx, int sig)
 		shell->resizes++;
 		break;
 	case SIGTERM:
-	case SIGHUP: shell->leave = shell->interrupted = true; break;
+	case SIGHUP: shell_told_to_leave(shell, false); break;
 	}
 }
 
@@ -524,11 +524,27 @@ static void take_line(struct shell *shell)
 
 /* ---- leaving ------------------------------------------------------------- */
 
+/* The program, whichever of its processes commands are about. */
 static bool runs(const struct shell *shell)
 {
-	const struct process *p = session_main(shell->session);
+	const struct process *p = session_processes(shell->session);
 
-	return !session_ended(shell->session) && p->state <= PROCESS_STOPPED;
+	while (p && p->pid != session_named(shell->session))
+		p = p->next;
+	return !session_ended(shell->session) && p && p->state <= PROCESS_STOPPED;
+}
+
+#define KILL_MS 2000
+
+static void kill_all(struct shell *shell)
+{
+	uint64_t until = session_ms(shell->session) + KILL_MS;
+
+	session_kill_all(shell->session);
+	shell->killed = true;
+	while (!session_all_gone(shell->session) && session_ms(shell->session) < until)
+		if (shell_turn(shell, 50))
+			break;
 }
 
 int interactive_leave(struct shell *shell)
@@ -547,15 +563,10 @@ int interactive_leave(struct shell *shell)
 		if (key != 'k' && key != 'd')
 			return -1;
 	}
-	if (key == 'k' && session_kill(shell->session, SIGKILL) == 0) {
-		shell->killed = true;
-		while (!session_ended(shell->session))
-			if (shell_turn(shell, 50))
-				break;
-	}
-	if (key == 'd') {
+	if (key == 'k')
+		kill_all(shell);
+	else if (key == 'd')
 		shell_let_go(shell);
-	}
 	return 0;
 }
 

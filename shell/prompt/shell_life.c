@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "shell/common/answer_stream.h"
 #include "shell/common/asked_snapshots.h"
@@ -133,6 +134,7 @@ int shell_turn(struct shell *shell, int ms)
 	    !shell->traced_enough && !session_ended(shell->session)) {
 		shell->traced_enough = true;
 		session_settle(shell->session);
+		leak_checking_let_go(shell);
 		session_detach(shell->session);
 	}
 	if (!shell->ended && session_ended(shell->session)) {
@@ -212,6 +214,20 @@ int shell_spawn(struct shell *shell, struct spawned *child, const char *command,
 	return err;
 }
 
+/* timeout(1) and others send a signal to a process, and then to its group, which it is in */
+#define AGAIN_MS 1000
+
+void shell_told_to_leave(struct shell *shell, bool by_user)
+{
+	uint64_t now = clock_ms();
+
+	if (!shell->leave)
+		shell->left_ms = now;
+	else if (!by_user || now - shell->left_ms < AGAIN_MS)
+		return;
+	shell->leave = shell->interrupted = true;
+}
+
 bool shell_interrupted(const struct shell *shell)
 {
 	sigset_t set;
@@ -257,6 +273,7 @@ void shell_let_go(struct shell *shell)
 {
 	session_settle(shell->session);
 	session_hold(shell->session, false);
+	leak_checking_let_go(shell);
 	session_detach(shell->session);
 	shell->detached = true;
 	dumping_turn(shell);
@@ -278,6 +295,15 @@ int shell_over(const struct shell *shell, const struct call *call, const struct 
 			   p->state == PROCESS_DETACHED ? "process %d is detached"
 							: "process %d has ended",
 			   (int)p->pid);
+}
+
+/* A program that was launched can be run again. */
+bool shell_can_set(struct shell *shell, const struct call *call)
+{
+	if (!session_options(shell->session)->npids || !session_all_gone(shell->session))
+		return true;
+	shell_over(shell, call, session_main(shell->session));
+	return false;
 }
 
 uint64_t shell_elapsed(const struct shell *shell, const struct process *p)

@@ -261,7 +261,23 @@ void shell_run_copy(struct shell *shell, const char *text)
 
 	if (copy)
 		shell_run_text(shell, NULL, copy);
+	else {
+		shell_error(shell, NULL, "out of memory");
+		shell->failed++;
+	}
 	free(copy);
+}
+
+void shell_run_of(struct shell *shell, const struct process *p, bool stays, const char *text)
+{
+	pid_t before = session_main(shell->session)->pid, pid = p->pid;
+
+	if (session_choose(shell->session, pid) == 0 && text)
+		shell_run_copy(shell, text);
+	/* what runs on was chosen for its commands only */
+	if (!stays && session_main(shell->session)->pid == pid &&
+	    session_choose(shell->session, before))
+		message_verbose(1, "%d: it was chosen, and is gone", before);
 }
 
 void shell_run_typed(struct shell *shell, const char *text) { run_text(shell, NULL, text, true); }

@@ -2,11 +2,13 @@
 #include "shell/serve/connections.h"
 
 #include <event2/bufferevent.h>
+#include <event2/event.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 
 #include "base/clock.h"
 
@@ -139,6 +141,17 @@ void connections_asked(struct connections *c, struct evhttp_request *req, uint64
 bool connections_have_room(const struct connections *c, size_t bytes)
 {
 	return c->sending + bytes <= ON_ITS_WAY;
+}
+
+void connections_drain(const struct connections *c, struct event_base *base, uint64_t ms)
+{
+	uint64_t end = clock_ms() + ms;
+	struct timespec moment = { 0, 1000000 };
+
+	while (c->sending && clock_ms() < end) {
+		event_base_loop(base, EVLOOP_NONBLOCK);
+		nanosleep(&moment, NULL);
+	}
 }
 
 static void release(struct sending *s)

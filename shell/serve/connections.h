@@ -25,6 +25,8 @@ void connections_tick(struct connections *c, bool full);
 void connections_asked(struct connections *c, struct evhttp_request *req, uint64_t ms);
 /* Whether there is room for BYTES more that wait for their readers. */
 bool connections_have_room(const struct connections *c, size_t bytes);
+/* Runs BASE until all answers are taken, for MS at most. */
+void connections_drain(const struct connections *c, struct event_base *base, uint64_t ms);
 /*
  * The answer to REQ, BYTES, is about to be sent: its completion and its connection's close
  * callbacks are ours.

@@ -27,7 +27,7 @@ static int write_page(struct answer *a, struct exporting *x, struct profile *pro
 	x->export.sites = sites;
 	x->export.moment = "now";
 	snprintf(events, sizeof(events), "events%s%s", pid ? "?pid=" : "", pid ? pid : "");
-	x->export.events = events;
+	x->export.events = shell_subject(&a->s->shell)->source->one_moment ? NULL : events;
 	err = export_html(a->out, &x->export);
 	view_release(&view);
 	return err;

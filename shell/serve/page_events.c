@@ -56,23 +56,28 @@ static void left(struct evhttp_connection *c, void *arg)
 
 /* ---- what is told -------------------------------------------------------- */
 
+static void put_known(struct json *j, const char *key, int64_t value)
+{
+	json_uint_known(j, key, value >= 0, (uint64_t)value);
+}
+
 static void put_numbers(struct json *j, struct serve *s, const struct process *p)
 {
-	struct ledger_totals t;
+	struct process_totals t;
 
-	ledger_totals(p->ledger, &t);
+	process_totals(p, session_options(s->session)->count, &t);
 	json_string(j, "state", process_state_name(process_state_seen(p)));
 	json_int(j, "pid", p->pid);
 	json_uint(j, "ms", session_ms(s->session));
-	json_uint(j, "live", t.heap + t.mmap);
-	json_uint(j, "allocated", process_allocated(p, session_options(s->session)->count));
-	json_uint(j, "peak", t.peak);
-	json_uint(j, "peak_ms", t.peak_ms);
-	json_uint(j, "live_blocks", t.live_blocks);
-	json_uint(j, "allocs", t.allocs);
-	json_uint(j, "frees", t.frees);
-	json_uint(j, "maps", t.maps);
-	json_uint(j, "temporary", t.temporary);
+	put_known(j, "live", t.live);
+	put_known(j, "allocated", t.allocated);
+	put_known(j, "peak", t.peak);
+	put_known(j, "peak_ms", t.peak_ms);
+	put_known(j, "live_blocks", t.live_blocks);
+	put_known(j, "allocs", t.allocs);
+	put_known(j, "frees", t.frees);
+	put_known(j, "maps", t.maps);
+	put_known(j, "temporary", t.temporary);
 }
 
 static bool has_ended(const struct session *s, const struct process *chosen)

@@ -114,6 +114,7 @@ static void run(void *ctx)
 	event_del(s->wake); /* what is still to be done is not broken off */
 	event_del(s->tick);
 	events_leave(s);
+	profile_leave(s);
 	asking_lock(s->session);
 	release(s);
 	shell_asker_release(&s->shell);

@@ -22,6 +22,8 @@
  */
 #define LONGEST 3600u /* seconds */
 #define WAITING 16u   /* so many differences at once: each holds a profile */
+/* so long readers have to take answers that are made as the server leaves */
+#define LEAVE_MS 1000u
 
 /* What answer_process() chose holds now, with what is live no more. 0, or -1 (refused). */
 static int take(struct answer *a, struct profile *profile, struct sites **sites)
@@ -142,25 +144,25 @@ static bool has_left(struct waiting *w)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* evhttp does not read from a connection that it is to answer on: it sees no end of it. */
-void profile_tick(struct serve *s)
+/* Nothing can come any more. */
+static bool has_ended(const struct waiting *w)
 {
-	for (struct waiting *w = s->waiting, *next; w; w = next) {
-		next = w->next;
-		if (has_left(w)) /* W goes with it */
-			evhttp_connection_free(evhttp_request_get_connection(w->a->req));
-	}
+	bool ended;
+
+	asking_lock(w->a->s->session);
+	ended = w->process->state != PROCESS_RUNNING && w->process->state != PROCESS_STOPPED;
+	asking_unlock(w->a->s->session);
+	return ended;
 }
 
-static void finish(evutil_socket_t fd, short what, void *arg)
+/* W is gone then. */
+static void answer_waiting(struct waiting *w)
 {
-	struct waiting *w = arg;
 	struct answer *a = w->a;
 	struct shell *shell = &a->s->shell;
 	struct profile profile;
 	struct sites *sites;
 
-	(void)fd, (void)what;
 	asking_lock(shell->session);
 	shell->about = process_ref(w->process);
 	if (take(a, &profile, &sites) == 0) {
@@ -176,6 +178,33 @@ static void finish(evutil_socket_t fd, short what, void *arg)
 	forget(w);
 	asking_unlock(shell->session);
 	answer_send(a);
+}
+
+static void finish(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd, (void)what;
+	answer_waiting(arg);
+}
+
+/* evhttp does not read from a connection that it is to answer on: it sees no end of it. */
+void profile_tick(struct serve *s)
+{
+	for (struct waiting *w = s->waiting, *next; w; w = next) {
+		next = w->next;
+		if (has_left(w)) /* W goes with it */
+			evhttp_connection_free(evhttp_request_get_connection(w->a->req));
+		else if (has_ended(w))
+			answer_waiting(w);
+	}
+}
+
+void profile_leave(struct serve *s)
+{
+	if (!s->waiting)
+		return;
+	while (s->waiting)
+		answer_waiting(s->waiting);
+	connections_drain(s->connections, s->base, LEAVE_MS);
 }
 
 void profile_forget_waiting(struct serve *s)

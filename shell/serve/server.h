@@ -80,8 +80,10 @@ void answer_send(struct answer *a);
 void answer_command(struct answer *a, const char *name);
 /* served_profile.c: pprof; TOTAL: what was allocated. Later, if `seconds` says so */
 void answer_profile(struct answer *a, bool total);
-/* Each second: who waits for nobody any more is forgotten. */
+/* Each second: who has left is forgotten; what has ended is answered. */
 void profile_tick(struct serve *s);
+/* Before the server leaves: whoever waits gets the difference so far. */
+void profile_leave(struct serve *s);
 /* Those that wait are forgotten; with the session's lock. */
 void profile_forget_waiting(struct serve *s);
 /* metrics.c */

@@ -145,6 +145,7 @@ static const int running[] = {
 	OPT_ON_LIMIT,
 	OPT_ERRORS,
 	OPT_LIMIT_EXIT,
+	'c',
 	'i',
 	'd',
 	'o',
@@ -402,6 +403,42 @@ static int PRINTF(2, 3) bad(struct parse *p, const char *format, ...)
 	return -EINVAL;
 }
 
+static const char *name_of(int value)
+{
+	size_t i = 0;
+
+	while (table[i].value != value)
+		i++;
+	return table[i].name;
+}
+
+/* 0 if ERR is 0, else -EINVAL: option C takes what is EXPECTED, and not VALUE. */
+static int expect(struct parse *p, int err, int c, const char *value, const char *expected)
+{
+	return err ? bad(p, "--%s: invalid value '%s': expected %s", name_of(c), value, expected)
+		   : 0;
+}
+
+static int set_number(struct parse *p, int c, const char *value, int least, int most, int *n)
+{
+	uint64_t number;
+
+	if (number_parse(value, &number) || number < (uint64_t)least || number > (uint64_t)most)
+		return bad(p, "--%s: invalid value '%s': expected a number from %d to %d",
+			   name_of(c), value, least, most);
+	*n = (int)number;
+	return 0;
+}
+
+/* WHAT may not be empty. */
+static int set_text(struct parse *p, int c, const char *value, const char *what, const char **text)
+{
+	if (!*value)
+		return bad(p, "--%s: invalid value '': missing %s", name_of(c), what);
+	*text = value;
+	return 0;
+}
+
 static int add_script(struct parse *p, bool file, const char *text)
 {
 	struct script *s = reallocarray(p->o->script, p->o->nscripts + 1, sizeof(*s));
@@ -553,7 +590,7 @@ static int set_leak_check(struct parse *p, const char *text)
 			p->no_leak_check = text && i == LEAK_CHECK_NO;
 			return 0;
 		}
-	return bad(p, "--leak-check: invalid value '%s': expected full, summary or no", text);
+	return expect(p, -EINVAL, OPT_LEAK_CHECK, text, "full, summary or no");
 }
 
 static int set_color(struct parse *p, const char *text)
@@ -565,7 +602,7 @@ static int set_color(struct parse *p, const char *text)
 			p->o->color = i;
 			return 0;
 		}
-	return bad(p, "--color: invalid value '%s': expected auto, always or never", text);
+	return expect(p, -EINVAL, OPT_COLOR, text, "auto, always or never");
 }
 
 static int add_text(struct parse *p, char ***list, size_t *count, const char *text)
@@ -582,8 +619,9 @@ static int add_text(struct parse *p, char ***list, size_t *count, const char *te
 
 static int add_listen_host(struct parse *p, const char *name)
 {
-	return *name ? add_text(p, &p->o->listen_host, &p->o->nlisten_hosts, name)
-		     : bad(p, "--listen-host: invalid value '': missing host name");
+	int err = set_text(p, OPT_LISTEN_HOST, name, "host name", &name);
+
+	return err ? err : add_text(p, &p->o->listen_host, &p->o->nlisten_hosts, name);
 }
 
 static int add_push_label(struct parse *p, const char *text)
@@ -591,162 +629,117 @@ static int add_push_label(struct parse *p, const char *text)
 	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
 
 	if (!n || text[n] != '=' || (*text >= '0' && *text <= '9') || strpbrk(text, "\"\\\n{},"))
-		return bad(
-			p,
-			"--push-label: invalid value '%s': expected K=V, K of letters, digits and _, V without \"\\{},",
-			text);
+		return expect(
+			p, -EINVAL, OPT_PUSH_LABEL, text,
+			"K=V, K of letters, digits and _, V without quotes, backslashes, braces and commas");
 	return add_text(p, &p->o->push_label, &p->o->npush_labels, text);
+}
+
+static int set_depth(struct parse *p, const char *text)
+{
+	int depth = 0, err = set_number(p, OPT_DEPTH, text, 1, WIRE_DEPTH, &depth);
+
+	p->o->agent.depth = (uint32_t)depth;
+	return err;
+}
+
+static int set_push_every(struct parse *p, const char *text)
+{
+	uint64_t *ms = &p->o->push_every_ms;
+
+	return expect(p, options_interval(text, ms) || *ms < 1000, OPT_PUSH_EVERY, text,
+		      TIME_ACCEPTED ", at least 1s");
+}
+
+static int set_output(struct parse *p, const char *prefix)
+{
+	p->o->dump_exit = true;
+	return set_text(p, 'o', prefix, "prefix of the names of .heap files", &p->o->output);
 }
 
 static int apply(struct parse *p, int c, const char *arg)
 {
 	struct options *o = p->o;
-	uint64_t n;
+	int err = 0;
+	const char *expected = NULL;
 
 	switch (c) {
-	case 'c':
-		return parse_count(arg, &o->count)
-			       ? bad(p,
-				     "--count: invalid value '%s': expected any of heap,mmap,image, with commas between",
-				     arg)
-			       : 0;
-	case 'l':
-		return options_limit(arg, &o->limit)
-			       ? bad(p, "--limit: invalid value '%s': expected " LIMIT_ACCEPTED,
-				     arg)
-			       : 0;
-	case OPT_ON_LIMIT:
-		return options_on_limit(arg, &o->on_limit)
-			       ? bad(p,
-				     "--on-limit: invalid value '%s': expected " ON_LIMIT_ACCEPTED,
-				     arg)
-			       : 0;
-	case OPT_ERRORS:
-		return options_errors(arg, &o->errors)
-			       ? bad(p, "--errors: invalid value '%s': expected " ERRORS_ACCEPTED,
-				     arg)
-			       : 0;
-	case OPT_LIMIT_EXIT:
-		if (number_parse(arg, &n) || n > 255)
-			return bad(
-				p,
-				"--limit-exit: invalid value '%s': expected a number from 0 to 255",
-				arg);
-		o->limit_exit = (int)n;
-		return 0;
-	case 'i':
-		o->interval_ms = INTERVAL_MS;
-		return arg && options_interval(arg, &o->interval_ms)
-			       ? bad(p,
-				     "--interval: invalid value '%s': expected " INTERVAL_ACCEPTED,
-				     arg)
-			       : 0;
 	case 'x': return add_script(p, false, arg);
 	case 'X': return add_script(p, true, arg);
-	case 'd':
-		if (time_parse(arg, &n) || n == 0)
-			return bad(p,
-				   "--duration: invalid value '%s': expected " TIME_ACCEPTED
-				   ", more than 0",
-				   arg);
-		o->duration_ms = n;
-		return 0;
-	case 'm':
-		return mode_parse(arg, &o->mode)
-			       ? bad(p, "--mode: invalid value '%s': expected " MODE_ACCEPTED, arg)
-			       : 0;
-	case OPT_LOG_DIR:
-		if (!*arg)
-			return bad(p, "--log-dir: invalid value '': missing directory name");
-		o->log_dir = arg;
-		return 0;
-	case OPT_LOG_SIZE:
-		return options_log_size(arg, &o->log_size)
-			       ? bad(p,
-				     "--log-size: invalid value '%s': expected " LOG_SIZE_ACCEPTED,
-				     arg)
-			       : 0;
-	case OPT_LOG_FILES:
-		return options_log_files(arg, &o->log_files)
-			       ? bad(p,
-				     "--log-files: invalid value '%s': expected " LOG_FILES_ACCEPTED,
-				     arg)
-			       : 0;
+	case 'p': return add_pids(p, arg);
+	case 'r': return add_open(p, arg);
+	case 'o': return set_output(p, arg);
+	case OPT_HOOK: return add_hook(p, arg);
+	case OPT_LISTEN_HOST: return add_listen_host(p, arg);
+	case OPT_PUSH_EVERY: return set_push_every(p, arg);
+	case OPT_PUSH_LABEL: return add_push_label(p, arg);
+	case OPT_LEAK_CHECK: return set_leak_check(p, arg);
+	case OPT_SUPPRESSIONS: return add_suppressions(p, arg);
+	case OPT_COLOR: return set_color(p, arg);
+	case OPT_LOG_DIR: return set_text(p, c, arg, "directory name", &o->log_dir);
+	case OPT_MESSAGES: return set_text(p, c, arg, "file name", &o->messages);
+	case OPT_LIMIT_EXIT: return set_number(p, c, arg, 0, 255, &o->limit_exit);
+	case OPT_LEAK_EXITCODE: return set_number(p, c, arg, 1, 255, &o->leak_exitcode);
+	case OPT_DEPTH: return set_depth(p, arg);
 	case OPT_LISTEN: o->listen = arg; return 0;
 	case OPT_LISTEN_TOKEN: o->listen_token = arg; return 0;
-	case OPT_LISTEN_HOST: return add_listen_host(p, arg);
 	case OPT_PUSH: o->push = arg; return 0;
-	case OPT_PUSH_EVERY:
-		if (options_interval(arg, &o->push_every_ms) || o->push_every_ms < 1000)
-			return bad(p,
-				   "--push-every: invalid value '%s': expected " TIME_ACCEPTED
-				   ", at least 1s",
-				   arg);
-		return 0;
-	case OPT_PUSH_LABEL: return add_push_label(p, arg);
-	case 's':
-		return options_sample(arg, &o->agent.sample)
-			       ? bad(p, "--sample: invalid value '%s': expected " SAMPLE_ACCEPTED,
-				     arg)
-			       : 0;
-	case OPT_DEPTH:
-		if (number_parse(arg, &n) || n < 1 || n > WIRE_DEPTH)
-			return bad(p, "--depth: invalid value '%s': expected a number from 1 to %u",
-				   arg, WIRE_DEPTH);
-		o->agent.depth = (uint32_t)n;
-		return 0;
-	case OPT_HOOK: return add_hook(p, arg);
-	case 'p': return add_pids(p, arg);
 	case OPT_TREE: o->tree = true; return 0;
-	case 'S': o->start_stopped = true; return 0;
 	case OPT_NO_FOLLOW: o->follow = false; return 0;
-	case 'o':
-		if (!*arg)
-			return bad(
-				p,
-				"--output: invalid value '': missing prefix of the names of .heap files");
-		o->output = arg;
-		o->dump_exit = true;
-		return 0;
-	case OPT_DUMP_EVERY:
-		return size_parse(arg, &o->dump_every) || !o->dump_every
-			       ? bad(p,
-				     "--dump-every: invalid value '%s': expected " SIZE_ACCEPTED
-				     ", more than 0",
-				     arg)
-			       : 0;
 	case OPT_DUMP_PEAK: o->dump_peak = true; return 0;
 	case OPT_DUMP_EXIT: o->dump_exit = true; return 0;
-	case OPT_LEAK_CHECK: return set_leak_check(p, arg);
-	case OPT_LEAK_EXITCODE:
-		if (number_parse(arg, &n) || n < 1 || n > 255)
-			return bad(
-				p,
-				"--leak-exitcode: invalid value '%s': expected a number from 1 to 255",
-				arg);
-		o->leak_exitcode = (int)n;
-		return 0;
-	case OPT_SUPPRESSIONS: return add_suppressions(p, arg);
-	case 'r': return add_open(p, arg);
-	case OPT_MESSAGES:
-		if (!*arg)
-			return bad(p, "--messages: invalid value '': missing file name");
-		o->messages = arg;
-		return 0;
+	case 'S': o->start_stopped = true; return 0;
 	case 'q': o->quiet = true; return 0;
 	case 'v': o->verbose++; return 0;
-	case OPT_COLOR: return set_color(p, arg);
+
+	case 'c':
+		err = parse_count(arg, &o->count);
+		expected = "any of heap,mmap,image, with commas between";
+		break;
+	case 'l':
+		err = options_limit(arg, &o->limit);
+		expected = LIMIT_ACCEPTED;
+		break;
+	case OPT_ON_LIMIT:
+		err = options_on_limit(arg, &o->on_limit);
+		expected = ON_LIMIT_ACCEPTED;
+		break;
+	case OPT_ERRORS:
+		err = options_errors(arg, &o->errors);
+		expected = ERRORS_ACCEPTED;
+		break;
+	case 'i':
+		o->interval_ms = INTERVAL_MS;
+		err = arg ? options_interval(arg, &o->interval_ms) : 0;
+		expected = INTERVAL_ACCEPTED;
+		break;
+	case 'd':
+		err = time_parse(arg, &o->duration_ms) || !o->duration_ms;
+		expected = TIME_ACCEPTED ", more than 0";
+		break;
+	case 'm':
+		err = mode_parse(arg, &o->mode);
+		expected = MODE_ACCEPTED;
+		break;
+	case OPT_LOG_SIZE:
+		err = options_log_size(arg, &o->log_size);
+		expected = LOG_SIZE_ACCEPTED;
+		break;
+	case OPT_LOG_FILES:
+		err = options_log_files(arg, &o->log_files);
+		expected = LOG_FILES_ACCEPTED;
+		break;
+	case 's':
+		err = options_sample(arg, &o->agent.sample);
+		expected = SAMPLE_ACCEPTED;
+		break;
+	case OPT_DUMP_EVERY:
+		err = size_parse(arg, &o->dump_every) || !o->dump_every;
+		expected = SIZE_ACCEPTED ", more than 0";
+		break;
+	default: return bad(p, "unknown option");
 	}
-	return bad(p, "unknown option");
-}
-
-static const char *name_of(int value)
-{
-	size_t i = 0;
-
-	while (table[i].value != value)
-		i++;
-	return table[i].name;
+	return expect(p, err, c, arg, expected);
 }
 
 /* C has been given. */

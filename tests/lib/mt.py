@@ -34,6 +34,8 @@ TIMEOUT = 60 * (10 if SOAK else 1)
 PR_SET_CHILD_SUBREAPER = 36
 ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)     # nohup(1) has it ignored, which programs inherit
+
 passed = failed = skipped = 0
 _tmp = None
 
@@ -46,23 +48,29 @@ def tmp():
     return _tmp
 
 
+def say(line):
+    """In one write: tests with threads would mix their lines."""
+    sys.stdout.write(line + '\n')
+    sys.stdout.flush()
+
+
 def ok(name):
     global passed
     passed += 1
-    print('ok', name, flush=True)
+    say(f'ok {name}')
 
 
 def fail(name, why):
     global failed
     failed += 1
     why = str(why).strip().replace('\n', ' / ')
-    print(f'FAIL {name}: {why[:1500]}', flush=True)
+    say(f'FAIL {name}: {why[:1500]}')
 
 
 def skip(name, why):
     global skipped
     skipped += 1
-    print(f'skip {name}: {why}', flush=True)
+    say(f'skip {name}: {why}')
 
 
 def check(name, problems):

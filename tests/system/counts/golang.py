@@ -61,7 +61,7 @@ why = mt.build_go(os.path.join(mt.VICTIMS, 'godeep.go'), path)
 if why:
     mt.skip('small stacks', why)
 else:
-    runs = [mt.run([path], ask=('status',)) for _ in range(100 if mt.SOAK else 5)]
+    runs = [mt.run([path], ask=('status',)) for _ in range(100 if mt.SOAK else 2)]
     bad = [f'status {r.rc}: {r.out[-100:]} {r.err[-300:]}' for r in runs if r.rc or r.out != b'fine\n']
     statuses = [r.answers['status'] for r in runs if not r.rc]
     # 4000 goroutines unmap 50 times each what they have mapped

@@ -72,7 +72,7 @@ def each(bad, hows, whats, fn, source):
 
 C = ['double', 'double-later 500', 'double-large', 'double-threads', 'double-child', 'double-realloc', 'after-realloc', 'within-1', 'within-8', 'within-16',
      'within-large', 'stack', 'thread-stack', 'variable', 'constant', 'mapping', 'nowhere', 'beyond']
-SOME = ['double', 'double-threads', 'double-realloc', 'within-8', 'stack', 'variable']
+SOME = ['double', 'double-threads', 'within-8'] + (['double-realloc', 'stack', 'variable'] if mt.SOAK else [])
 ALLOCATORS = ['jemalloc', 'tcmalloc', 'tcmalloc-full', 'mimalloc']
 
 

@@ -239,14 +239,25 @@ def children():
 
 def what_fails():
     bad = []
-    r = Run('-q', '-o', 'none/x.', '--dump-every', '1000')
+    for opts, words in ((['-o', '/dev/full/x.'], "'/dev/full/': Not a directory"),
+                        (['-o', 'none/x.'], "'none/': No such file or directory"),
+                        (['-o', '/proc/self/x.', '-d', '1h'], "'/proc/self/'"),
+                        (['-o', 'none/x.', '--dump-every', '1M', '-p', '1'], "'none/'")):
+        r = mt.plain([mt.MTRUN, *opts, *([] if '-p' in opts else ['echo', 'it ran'])])
+        why = 'mtrun: cannot write .heap files in ' + words
+        if r.rc != 125 or r.out or not r.err.decode().startswith(why) or r.err.count(b'\n') != 1:
+            bad.append(f'{opts}: {r.rc} {r.out} {r.err}')
+    r = Run('-q', '-o', 'x.', '--dump-every', '1000')
+    r.do('a 1 100')
+    os.rmdir(r.dir)     # it was there when it was looked at
     r.do('a 100 1000')
     r.do('a 100 1000')
     r.end(4)
     if r.rc != 125 or r.err.count('cannot write') != 1 or len(r.err.splitlines()) != 2:
         bad.append(f'no directory: {r.rc} {r.err}')
-    for opts in (['-o', '/dev/full/x.'], ['-o', 'none/x.', '-d', '200ms'], ['-o', 'none/x.', '-l', '1M', '--limit-exit', '9', '-c', 'heap']):
-        r = Run('-q', *opts, cmd=('python3', '-c', 'import time; time.sleep(0.5); x = "x" * (1 << 20)')).end()
+    for opts in (['-d', '200ms'], ['-l', '1M', '--limit-exit', '9', '-c', 'heap']):
+        gone = 'rmdir "$PWD"; exec python3 -c "import time; time.sleep(0.5); x = 1 << (8 << 20)"'
+        r = Run('-q', '-o', 'x.', *opts, cmd=('sh', '-c', gone)).end()
         if r.rc != 125 or r.err.count('cannot write') != 1 or 'succeeded' in r.err or r.files():
             bad.append(f'{opts}: {r.rc} {r.err}')
     d = mt.tempfile.mkdtemp(dir=mt.tmp())
@@ -448,7 +459,7 @@ def refused():
         if out.rc != 125 or out.out or len(out.err.splitlines()) != 1:
             bad.append(f'{command}: {out.rc} {out.out} {out.err}')
     for opts in (['-r', file, 'program'], ['-r', file, '-r', file], ['-r', ''], ['-r', file, '-d', '5s'], ['-r', file, '-p', '1'], ['-o', '', 'true'], ['--dump-every', '0', 'true'],
-                 ['--dump-every', 'x', 'true']):
+                 ['--dump-every', 'x', 'true'], ['-r', file, '-c', 'heap']):
         out = mt.plain([mt.MTRUN, *opts])
         if out.rc != 125 or len(out.err.splitlines()) != 1:
             bad.append(f'{opts}: {out.rc} {out.err}')

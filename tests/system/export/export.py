@@ -388,6 +388,25 @@ for what, command, words in (
         bad.append(f'{os.listdir(f"{D}/files")}')
     mt.check(f'export: {what}', bad)
 
+# A link in a directory for all, which somebody else has planted: as the kernel has it for the shell's `>>`.
+if os.geteuid():
+    mt.skip("export: another user's link", 'needs root')
+else:
+    os.makedirs(f'{D}/all')
+    os.chmod(f'{D}/all', 0o1777)
+    with open(f'{D}/mine', 'w') as f:
+        f.write('mine\n')
+    os.symlink(f'{D}/mine', f'{D}/all/theirs')
+    os.lchown(f'{D}/all/theirs', 65534, 65534)
+    follows = mt.plain(['sh', '-c', f'printf "" >> {D}/all/theirs']).rc == 0
+    r = mt.plain([mt.MTRUN, '-q', '-x', f'wait exit; export folded {D}/all/theirs', '--', SHAPES])
+    changed = open(f'{D}/mine').read() != 'mine\n'
+    bad = []
+    if (r.rc == 0, changed) != (follows, follows):
+        bad.append(f'{r.rc} {r.err}, the shell follows: {follows}, changed: {changed}')
+    bad += [] if os.listdir(f'{D}/all') == ['theirs'] else [f"{os.listdir(f'{D}/all')}"]
+    mt.check("export: another user's link", bad)
+
 p = mt.popen([mt.MTRUN, '-q', '-X', '-', '--', SHAPES], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 p.stdin.write(b'wait exit\necho ready\n')
 p.stdin.flush()

@@ -18,7 +18,8 @@ import mt
 
 mt.need_mtrun()
 D = mt.tmp()
-ROUNDS = '400000'
+ROUNDS = '400000' if mt.SOAK else '160000'
+INTERVAL = 22 if mt.SOAK else 20      # a file is written each 2^INTERVAL bytes
 
 
 def ask(heap, *commands):
@@ -70,14 +71,20 @@ def run(how, prefix, **env):
     return victim, files[:-1] if len(files) > 2 else f'it writes {len(files)} files: no profiling in this build?'
 
 
+def conf(what, prefix):
+    """The environment by which jemalloc writes profiles."""
+    return {'MALLOC_CONF': f'prof:true,{what},lg_prof_interval:{INTERVAL},prof_prefix:{D}/{prefix}'}
+
+
 if not shutil.which('jeprof'):
     mt.skip('all', 'no jeprof')
     mt.finish()
 for name, how, prefix, env in (
-        ('jemalloc', 'jemalloc', 'exact', {'MALLOC_CONF': f'prof:true,lg_prof_sample:0,lg_prof_interval:22,prof_prefix:{D}/exact'}),
-        ('jemalloc, all there was', 'jemalloc', 'accum', {'MALLOC_CONF': f'prof:true,prof_accum:true,lg_prof_sample:0,lg_prof_interval:22,prof_prefix:{D}/accum'}),
-        ('jemalloc, sampled', 'jemalloc', 'sampled', {'MALLOC_CONF': f'prof:true,lg_prof_sample:10,lg_prof_interval:22,prof_prefix:{D}/sampled'}),
-        ('gperftools', 'tcmalloc-full', 'gperf', {'HEAPPROFILE': f'{D}/gperf', 'HEAP_PROFILE_ALLOCATION_INTERVAL': str(1 << 22)})):
+        ('jemalloc', 'jemalloc', 'exact', conf('lg_prof_sample:0', 'exact')),
+        ('jemalloc, all there was', 'jemalloc', 'accum', conf('prof_accum:true,lg_prof_sample:0', 'accum')),
+        ('jemalloc, sampled', 'jemalloc', 'sampled', conf('lg_prof_sample:10', 'sampled')),
+        ('gperftools', 'tcmalloc-full', 'gperf',
+         {'HEAPPROFILE': f'{D}/gperf', 'HEAP_PROFILE_ALLOCATION_INTERVAL': str(1 << INTERVAL)})):
     victim, files = run(how, prefix, **env)
     if not victim or isinstance(files, str):
         mt.skip(name, files)

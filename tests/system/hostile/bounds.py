@@ -55,6 +55,23 @@ for what in ('huge', 'many'):
     mt.check(f'status: {what}: its own mappings', [] if (s['mmap'], s['mmap_resident']) == (int(m[1]), int(m[2])) else [s, m[0]])
 
 
+# ---- very many files mapped as code: the program waits for mtrun at each dlopen
+def modules(n, most_ms):
+    exe = mt.build('modules.c', 'gcc', '-ldl')
+    r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit', exe, str(n)], timeout=100)
+    m = re.match(rb'mapped (\d+) fastest (\d+)\n', r.out)
+    if r.rc or not m:
+        return [f'status {r.rc}: {r.out + r.err}']
+    bad = [f'only {int(m[1])} are mapped'] if int(m[1]) != n else []
+    bad += [f'{int(m[2])} ms for a dlopen and its dlclose'] if int(m[2]) > most_ms else []
+    said = r.err.count(b' has more than 2048 files mapped as code')
+    return bad + ([f'{r.err}'] if said != (n > 2048) or len(r.err.splitlines()) != said else [])
+
+
+mt.check('a dlopen with few modules', modules(10, 2000 * mt.SLOW))
+mt.check('a dlopen with 25 000 modules', modules(25000, 2000 * mt.SLOW))
+
+
 # ---- many processes with very many stacks: what mtrun keeps beside their blocks is bounded for all together
 WOOD = mt.build('wood.c')
 MEMORY = (450 << 20) * (3 if mt.SLOW > 1 else 1)     # 300 MB, and 64 bytes for each block that could be in their 2 MB each

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 # timeout: 240
+# waits
 """killed - mtrun is killed at any instant: the target runs on and ends as without it, also through dlopen, fork, exec and new threads."""
 import os
 import random

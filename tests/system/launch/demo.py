@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 # timeout: 300
+# waits
 """
 demo.py - the first minute: ./bootstrap demo, on a terminal, as a newcomer has it, runs through; and what apt-get says is shown only if it fails.
 

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 import mt
 
 mt.need_mtrun()
-N = 30000 if mt.SOAK else 1600
+N = 30000 if mt.SOAK else 1300
 MEMORY = (300 << 20) * (3 if mt.SLOW > 1 else 1)
 
 path = mt.build('forks.c')

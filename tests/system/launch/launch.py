@@ -320,9 +320,83 @@ def ignored():
     mt.check('calls go on when a signal comes that is ignored', differences(bare.out, under.out) + ([f'status {bare.rc}, {under.rc}'] if bare.rc or under.rc else []))
 
 
+def timeouts():
+    """Questions that stop the program, ten a second: each would make a timeout begin anew."""
+    path = mt.build('timeouts.c')
+    ask = ['-q', '-x', 'every 0.1s { bt > /dev/null; leaks > /dev/null }']
+    bare = mt.plain([path])
+    under = mt.plain([mt.MTRUN, *ask, '-x', 'wait exit', '--', path])
+    bad = differences(bare.out, under.out)
+    bad += [f'status {under.rc}: {under.err}'] if bare.rc or under.rc else []
+    mt.check('calls time out while questions are asked', bad)
+    with mt.popen([path], stdout=subprocess.PIPE) as p:
+        r = mt.plain([mt.MTRUN, *ask, '-d', '30', '-p', str(p.pid)])
+        out = p.communicate()[0]
+    bad = differences(bare.out, out)
+    bad += [f'status {p.returncode}, {r.rc}: {r.err}'] if p.returncode or r.rc else []
+    mt.check('calls time out while questions are asked, attached to', bad)
+
+
+def stepping():
+    path = mt.build('stepping.c')
+    bare = mt.plain([path, '2'])
+    for opts in ([], ['--limit', '1G'], ['-m', 'log', '--log-dir', mt.tmp()]):
+        r = mt.plain([mt.MTRUN, '-q', *opts, '--', path, '2'])
+        mt.check(f'a program that single-steps itself {" ".join(opts[:2])}'.rstrip(),
+                 differences(bare.out, r.out) + ([] if bare.rc == r.rc == 3 else [f'{bare.rc} {r.rc}']))
+    bad = []
+    for _ in range(20 if mt.SOAK else 4):
+        with mt.popen([path, '60'], stdout=subprocess.PIPE) as p:
+            p.stdout.readline()
+            r = mt.plain([mt.MTRUN, '-q', '-x', 'wait 0.1s; bt > /dev/null; detach', '-p', str(p.pid)])
+            out = p.communicate()[0]
+        if r.rc or p.returncode != 3 or out != b'all of 60 rounds\n':
+            bad.append(f'{r.rc} {r.err} {p.returncode} {out}')
+    mt.check('a program that single-steps itself, attached to', bad)
+
+
+def dispatched():
+    name = 'a program whose calls are told to itself'
+    path = mt.build('dispatch.c')
+    bare = mt.plain([path, '1'])
+    if bare.rc == 77 or tuple(int(n) for n in os.uname().release.split('.')[:2]) < (6, 4):
+        mt.skip(name, 'it takes Linux 6.4 to set that aside')
+        return
+    r = mt.plain([mt.MTRUN, '-q', '--', path, '1'])
+    bad = differences(bare.out, r.out) + ([] if bare.rc == r.rc == 3 else [f'{bare.rc} {r.rc}'])
+    with mt.popen([path, '4'], stdout=subprocess.PIPE) as p:
+        p.stdout.readline()
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            r = mt.plain([mt.MTRUN, '-q', '-x', 'wait 0.1s; bt > /dev/null; detach', '-p', str(p.pid)])
+            bad += [f'attached: {r.rc} {r.err}'] if r.rc else []
+        out = p.communicate()[0]
+    if p.returncode != 3 or out != b'good\n':
+        bad.append(f'{p.returncode} {out}')
+    mt.check(name, bad)
+
+
+def joined():
+    """A thread is not kept in its process by us. Natively, too, it is there for some microseconds."""
+    path = mt.build('joined.c', extra='-pthread')
+    bare = mt.plain([path, '300'])
+    if int(bare.out.split()[0]) == 300:
+        mt.skip('threads that were joined are gone', 'no user namespaces here')
+        return
+    for opts in ([], ['-x', 'every 0.1s { bt > /dev/null }', '-x', 'wait exit']):
+        r = mt.plain([mt.MTRUN, '-q', *opts, '--', path, '300'])
+        few = all(int(n) <= 15 for n in r.out.split()) and len(r.out.split()) == 2
+        mt.check(f'threads that were joined are gone {"while questions are asked" if opts else ""}'.rstrip(),
+                 [] if few and r.rc == 0 else [f'natively {bare.out}: {r.rc} {r.out} {r.err}'])
+
+
 surroundings()
 statuses()
 ignored()
+timeouts()
+stepping()
+dispatched()
+joined()
 forwarded()
 leading()
 terminal()

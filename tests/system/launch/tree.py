@@ -53,10 +53,13 @@ def tree(how, build, rounds=1):
         mt.check(name, bad)
 
 
+BUILDS = ('gcc', 'static', 'musl', 'jemalloc')
+if mt.SOAK:
+    BUILDS += ('gcc-O0', 'static-pie', 'no-pie', 'clang', 'musl-static', 'tcmalloc', 'mimalloc')
 for how in ('fork', 'deep', 'threads', 'vfork', 'spawn', 'exec', 'many', 'clone', 'thread_exec', 'thread_vfork'):
-    for build in ('gcc', 'static', 'musl', 'jemalloc') if not mt.SOAK else ('gcc', 'gcc-O0', 'static', 'static-pie', 'no-pie', 'clang', 'musl',
-                                                                        'musl-static', 'jemalloc', 'tcmalloc', 'mimalloc'):
-        tree(how, build, 20 if mt.SOAK else 1)
+    for build in BUILDS:
+        if mt.SOAK or build != 'jemalloc' or how in ('fork', 'threads', 'exec'):
+            tree(how, build, 20 if mt.SOAK else 1)
 
 # --no-follow: the program's own books are as ever, its children are not in the list, and run as if alone
 for how in ('fork', 'vfork', 'spawn', 'many', 'exec', 'clone', 'threads'):

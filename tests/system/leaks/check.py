@@ -110,7 +110,8 @@ def _(bad):
             ('zero-bytes', 0, ['--leak-exitcode', '1'], 1), ('none', 0, ['--leak-exitcode', '33'], 0), ('interior', 5, ['--leak-exitcode', '33'], 5),
             ('globals', 0, ['--leak-exitcode', '255', '-q'], 0), ('block', -signal.SIGTERM, ['--leak-exitcode', '33'], -signal.SIGTERM),
             ('block', -signal.SIGKILL, ['--leak-exitcode', '33'], -signal.SIGKILL), ('block', -signal.SIGSEGV, ['--leak-exitcode', '33', '-q'], -signal.SIGSEGV),
-            ('block', 0, ['--leak-exitcode', '33', '-x', 'nonsense'], 125), ('block', 0, ['--leak-exitcode', '33', '-x', 'wait exit; detach'], 0),
+            ('block', 0, ['--leak-exitcode', '33', '-x', 'nonsense'], 125),
+            ('block', 0, ['--leak-exitcode', '33', '-x', 'wait exit; detach'], 33),
             ('tree', 0, ['--leak-exitcode', '33', '--leak-check=summary'], 33)):
         r = lost(which, end, opts)
         if r.rc != status:
@@ -170,12 +171,24 @@ def _(bad):
         bad.append(f'{m.returncode}: {out} {err}')
 
 
-@case('one that is let go is not checked')
+@case('one that is let go is not checked, and that is said')
 def _(bad):
-    for opts in (['-d', '200ms'], ['-x', 'detach']):
+    said = re.compile(rb'mtrun: sleep \(\d+\) was not checked for leaks: it was let go before its end\n')
+    for opts in (['-d', '200ms'], ['-x', 'detach'], ['-x', 'quit']):
         r = mt.plain([mt.MTRUN, '-q', '--leak-exitcode', '33', *opts, '--', 'sleep', '0.5'])
-        if r.rc != 0 or b'LEAK' in r.err:
+        if r.rc != 125 or not said.fullmatch(r.err):
             bad.append(f'{opts}: {r.rc} {r.err}')
+    p = mt.popen(['sleep', '10'])
+    mt.until(lambda: os.readlink(f'/proc/{p.pid}/exe').endswith('sleep'))
+    m = mt.popen([mt.MTRUN, '-q', '--leak-check', '-p', str(p.pid), '-x', 'echo here; wait exit'],
+                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    m.stdout.readline()
+    m.terminate()
+    err = m.communicate(timeout=60)[1]
+    p.kill()
+    p.wait()
+    if m.returncode != 0 or not said.fullmatch(err):
+        bad.append(f'a signal: {m.returncode} {err}')
 
 
 # ---- suppressions ---------------------------------------------------------------------------------------------------------------------------

@@ -308,7 +308,9 @@ def compiler(name, d, cmd):
             if '-v' in sys.argv:
                 print(f"# {name}: {r['reachable']} {r['possible']} {r['pause_ms']} {r['scan_ms']}")
         except (RuntimeError, ValueError) as e:
-            mt.skip(f'{name}', f'it has ended before: {str(e)[:80]}')
+            ended = a.p.poll() is None and a.json('status')['state'] == 'exited'
+            why = 'it has ended before' if ended else 'no answer'
+            (mt.skip if ended else mt.fail)(name, f'{why}: {str(e)[:80]}')
         finally:
             a.end()
 

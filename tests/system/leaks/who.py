@@ -12,7 +12,8 @@ import mt
 mt.need_mtrun()
 LINE = {m[1]: n for n, text in enumerate(open(os.path.join(mt.VICTIMS, 'held.c')), 1) if (m := re.search(r'(calloc)\(1, sizeof', text))}
 # name: its class, the first of the path with its name and offset (None: any), and how many blocks there are
-WANT = {'variable': ('reachable', 'variable', 'table', 24, 1), 'chain': ('reachable', 'variable', 'table', 24, 4), 'local': ('reachable', 'thread-local', 'local', 8, 1),
+WANT = {'beyond': ('reachable', 'variable', 'big', 120000, 1),
+        'variable': ('reachable', 'variable', 'table', 24, 1), 'chain': ('reachable', 'variable', 'table', 24, 4), 'local': ('reachable', 'thread-local', 'local', 8, 1),
         'other_local': ('reachable', 'thread-local', 'local', 0, 1), 'frame': ('reachable', 'stack', 'hold_here', None, 1),
         'thread_frame': ('reachable', 'stack', 'hold_there', None, 1), 'register': ('reachable', 'register', 'r12', 0, 1), 'middle': ('possible', 'variable', 'inside', 0, 1),
         'lost': ('definite', 'block', 'make', 3, 1), 'under': ('indirect', 'block', 'make', 8, 2)}
@@ -67,10 +68,16 @@ p = mt.popen([VICTIM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 try:
     at = told(p)
     a = mt.Attached(p.pid)
-    r = a.json(f"who {at['variable']:#x}")
-    path = [(x['kind'], x['name'], x['offset']) for x in r['path']]
-    mt.check('attached: it was there before', [] if r['block'] == f"{at['variable']:#x}" and r['reachability'] == 'reachable' and len(path) == 2 and
-             path[0][:2] == ('variable', 'table') and path[1] == ('block', '[no stack]', 0) else [r])
+    for name, held_by in ('variable', 'table'), ('beyond', 'big'):
+        r = a.json(f"who {at[name]:#x}")
+        path = [(x['kind'], x['name'], x['offset']) for x in r['path']]
+        right = r['block'] == f"{at[name]:#x}" and r['reachability'] == 'reachable' and len(path) == 2
+        mt.check(f'attached: it was there before: {name}', [] if right and
+                 path[0][:2] == ('variable', held_by) and path[1] == ('block', '[no stack]', 0) else [r])
+    what = {name: a.json(f'trace {at[name]:#x}')['what'] for name in ('cell', 'behind')}
+    mt.check('attached: behind the first page of .bss, and right behind its last',
+             [] if what['cell'] == f'big+120000 in section .bss of {VICTIM}' and
+             what['behind'].startswith('anonymous memory (mapping ') else [what])
     mt.check('attached: left', a.leave())
 finally:
     mt.kill(p.pid)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 # timeout: 120
+# waits
 """
 serve - what --listen answers: the numbers are the victim's own and the prompt's, at every path; who may ask, what cannot be asked, what a stranger does; the readers are
 Go's pprof and a parser of OpenMetrics that is written here from its ABNF.
@@ -154,6 +155,9 @@ refused = [('/x', 404), ('/api/v1/kill', 404), ('/api/v1/', 404), ('/api/v1/stop
            ('/api/v1/report?since=/etc/passwd', 400), ('/api/v1/diff?since=/etc/passwd', 400), ('/api/v1/diff?base=/etc/passwd', 400), ('/api/v1/diff?since=1&base=1', 400), ('/api/v1/status?n=1', 400), ('/api/v1/report?n=%00', 400),
            ('/debug/pprof/heap?seconds=0', 400), ('/debug/pprof/heap?seconds=99999', 400), ('/debug/pprof/profile', 404), ('/metrics?x=1', 400)]
 mt.check('what cannot be asked', [f'{p}: {code} {data[:80]}, not {want}' for p, want in refused for code, _, data in [s.get(p)] if code != want])
+said = s.get('/api/v1/diff')
+mt.check('what diff needs is called as here',
+         [] if said[0] == 400 and b'since=' in said[2] and b'.heap' not in said[2] else [said])
 mt.check('methods', [m for m in ('POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'TRACE') if s.get('/healthz', method=m)[0] != 405])
 head = s.get('/metrics', method='HEAD')
 mt.check('HEAD', [] if head[0] == 200 and not head[2] and int(head[1]['Content-Length']) > 100 else [head])
@@ -261,6 +265,24 @@ while kind == 'now':
 mt.check('events: mtrun leaves with the program, and says so', [] if (kind, last['live'], last['state']) == ('end', s.live, 'exited') else [kind, last])
 
 os.mkfifo(os.path.join(mt.tmp(), 'done'))
+for how, opts in (('mtrun leaves', ()), ('mtrun stays', ('-x', f'wait exit; ! cat {mt.tmp()}/done'))):
+    if not shutil.which('go'):
+        break
+    s = Served(*opts)
+    s.say(10)
+
+    def more_and_end():
+        s.say(500)
+        s.p.stdin.close()
+
+    later = threading.Timer(0.4, more_and_end)
+    later.start()
+    pprof(f'pprof: the end comes first, {how}', '/debug/pprof/heap?seconds=3600', {'keep_block': 500000},
+          'inuse_space')
+    later.join()
+    if opts:
+        open(os.path.join(mt.tmp(), 'done'), 'w').close()
+    s.p.wait(20)
 s = Served('-x', f'wait exit; ! cat {mt.tmp()}/done')
 s.say(10)
 c = socket.create_connection(('127.0.0.1', s.port), timeout=10)
@@ -428,6 +450,34 @@ def answers():
 
 mt.check('what was recorded', [] if mt.until(answers, 10) else ['no answer'])
 open(os.path.join(mt.tmp(), 'done'), 'w').close()
+p.wait(20)
+s = Served('-o', os.path.join(mt.tmp(), 'served.'))
+s.say(2000)
+s.end()
+[dumped] = [os.path.join(mt.tmp(), f) for f in os.listdir(mt.tmp()) if re.fullmatch(r'served\..*\.heap', f)]
+p = subprocess.Popen([mt.MTRUN, '--listen', str(port), '-r', dumped], stdin=subprocess.DEVNULL,
+                     stderr=subprocess.DEVNULL)
+mt.until(answers, 10)
+c = http.client.HTTPConnection('127.0.0.1', port, timeout=20)
+c.request('GET', '/metrics', headers={'Accept': 'application/openmetrics-text; version=1.0.0'})
+metrics = c.getresponse().read().decode()
+c.request('GET', '/events')
+told = json.loads(re.search(r'^data: (.*)', c.getresponse().read().decode(), re.M)[1])
+families = set(re.findall(r'^# TYPE mtrun_(\w+)', metrics, re.M))
+[peak] = value(metrics, 'mtrun_peak_bytes')
+mt.check('the metrics of a .heap file: its numbers, and no others', openmetrics(metrics) + [
+    f'{what}: {have}, not {want}' for what, have, want in (
+        ('blocks', value(metrics, 'mtrun_live_blocks'), [2000]),
+        ('requested', value(metrics, 'mtrun_requested_bytes_total'), [s.requested]),
+        ('sites', sum(value(metrics, 'mtrun_site_live_bytes')), s.live),
+        ('peak', s.live <= peak <= s.requested, True),
+        ('families', families, {'peak_bytes', 'live_blocks', 'allocations', 'requested_bytes',
+                                'site_live_bytes', 'site_live_blocks', 'self_resident_bytes',
+                                'self_cpu_seconds', 'build'}),
+        ('events', [told[k] for k in ('live', 'live_blocks', 'allocated', 'frees', 'rss')],
+         [s.live, 2000, None, None, -1]),
+    ) if have != want])
+p.terminate()
 p.wait(20)
 for how in (signal.SIGTERM, signal.SIGINT):     # without commands it stays until it is told to end
     p = subprocess.Popen([mt.MTRUN, '-r', heap, '--listen', str(port)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

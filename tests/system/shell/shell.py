@@ -64,6 +64,7 @@ for what, words in {
         'report --at peak --by thread': 'per stack', 'blocks --site a --stack 1': 'combined', 'blocks --min-size 5X': "'5X'", 'text -x': "'-x'",
         'tree --depth 0': "'0'", 'wait': 'TIME, exit, limit, error, or a condition', 'wait 5x': "'5x'", 'wait heap >': 'heap >', 'wait heap > 5X': 'heap > 5X',
         'wait heap > 1G': 'ended', 'kill NOSUCH': "'NOSUCH'", 'process 1': 'no process 1', 'bt 1': 'no thread 1', 'x': 'missing', 'x zz': "'zz'",
+        'leaks --gen-suppressions --json': 'cannot be combined with --json',
         'x 0x10': 'mapped', 'source /no/such': "'/no/such'", 'source': 'missing file name', 'source /bin/true': 'not a text file', 'on exit echo x': 'put the commands in braces', 'set foo': "'foo'", 'record foo': "'foo'", 'set site-skip (': 'regular expression', 'echo a > /no/such/f': '/no/such/f',
         'echo a > /dev/full': 'No space', 'echo a >': "after '>'", 'echo a |': "after '|'", 'echo } ': "without '{'", 'echo a > b c': 'file name', 'status 1': "'1'",
         'quit now': "'now'", 'help nothing': "'nothing'", 'echo a | no-such-command-here': 'no-such-command-here'}.items():
@@ -129,6 +130,14 @@ run('process NAME', '! echo > began\nprocess cat; process sh; process nope\n! ec
 run('process NAME of several', '! echo > began\n! echo > began2\nprocess cat\n! echo > end\n! echo > end2',
     [SH, '-c', 'cat began end & cat began2 end2; wait'], rc=125,
     err=r"mtrun: process: several processes are called 'cat': \d+, \d+\n.*")
+run('why a regular expression is none', "set site-skip '('; report --match ')x('", rc=125,
+    err=r"(mtrun: .*: '[)x]*\(' is not a valid regular expression: [^\\\n]+\n){2}")
+run('a snapshot of another process',
+    '! echo > began\nsnapshot s; process cat; diff s; report --since s\n! echo > end',
+    [SH, '-c', 'cat began end; true'], rc=125,
+    err=r"process (\d+) \(cat\), running\n"
+        r"mtrun: diff: A: 's' is a snapshot of process (?!\1)(\d+), not of \1\n"
+        r"mtrun: report: --since: 's' is a snapshot of process \2, not of \1\n.*")
 with open(os.path.join(d, 'names.cc'), 'w') as f:
     f.write('namespace web {\nint table[100];\nstruct server { int handle(int x) const; int handle(long x) const; };\n'
             'int __attribute__((noinline)) server::handle(int x) const { return x + table[1]; }\n'
@@ -144,6 +153,17 @@ if shutil.which('g++') and subprocess.run(['g++', '-g', '-O1', '-fno-inline', '-
     r = run('C++ names', 'wait exit\n' + script, ['./names'], rc=125)
     mt.check('trace and x take C++ names', [r.text] if len(re.findall(r'^0x[0-9a-f]+ is in no block: ', r.text, re.M)) < 7 or
              len(re.findall(r'^0x[0-9a-f]{12}  ', r.text, re.M)) < 7 or "invalid value 'web::server::handle(char)'" not in r.text else [])
+
+# ---- addresses that are short
+with open(os.path.join(d, 'low.c'), 'w') as f:
+    f.write('int low[20] = { 1 };\nint main(void) { return 0; }\n')
+if subprocess.run(['gcc', '-g', '-no-pie', '-o', 'low', 'low.c'], cwd=d).returncode == 0:
+    nm = subprocess.run(['nm', 'low'], cwd=d, stdout=subprocess.PIPE, text=True).stdout
+    low = int(re.search(r'^([0-9a-f]+) D low$', nm, re.M)[1], 16)
+    r = run('short addresses', 'wait exit\ntrace low; who low; x low 40', ['./low'], err='(.*\n)+')
+    shown = [int(a, 16) for a in re.findall(r'^0x([1-9a-f][0-9a-f]*)', r.text, re.M)]
+    mt.check('an address is the same in trace, who and x',
+             [r.text] if shown != [low, low, low, low + 16, low + 32] else [])
 
 # ---- one of each: no plurals but in the words that others parse
 with open(os.path.join(d, 'one.c'), 'w') as f:

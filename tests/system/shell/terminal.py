@@ -265,7 +265,8 @@ def _(t, bad):
     t.run('every 50ms { echo told meanwhile; echo told >> told }')
     t.send('top\n')
     t.expect(picture, history=False)
-    mt.until(lambda: os.path.exists(f'{d}/told') and os.path.getsize(f'{d}/told') > 20)
+    told = os.path.getsize(f'{d}/told') if os.path.exists(f'{d}/told') else 0
+    mt.until(lambda: os.path.exists(f'{d}/told') and os.path.getsize(f'{d}/told') > told + len('told\n'))
     os.kill(pid, signal.SIGKILL)                    # the program's end is top's
     t.expect(r'mt> top\n(told meanwhile\n)+mtrun: prompt \(\d+\) killed by SIGKILL.*\n(.*\n)*mt> $')
     t.run('every off')

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 # timeout: 300
+# waits
 """time - the timeline, reports of the past, snapshots and differences; that all of them agree; the peak of threads that pass blocks to each other."""
 import csv
 import io

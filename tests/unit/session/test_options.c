@@ -350,7 +350,7 @@ static void what_is_replayed(void)
 		"interval",  "duration 1",  "output x.",       "dump-every 1",	 "dump-peak",
 		"dump-exit", "leak-check",  "leak-exitcode 1", "suppressions f", "mode log",
 		"log-dir d", "log-size 1M", "log-files 2",     "sample 1K",	 "depth 3",
-		"hook f",    "stopped",	    "no-follow",       "pid 1",
+		"hook f",    "stopped",	    "no-follow",       "pid 1",		 "count heap",
 	};
 
 	replayed("-r a", 1, "a");
@@ -361,7 +361,7 @@ static void what_is_replayed(void)
 	replayed("-r a b -- c -q", 4, "-q");
 	CHECK(!o.quiet);
 	replayed("--messages -- -r a b", 2, "b");
-	replayed("-x status -q -v --color never -c heap --listen 1 --push unix:p -r a", 1, "a");
+	replayed("-x status -q -v --color never --listen 1 --push unix:p -r a", 1, "a");
 	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
 		char line[80];
 
