@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* counting.c - the parts of counting.h that hooks seldom need, so that they are not inlined. */
 #include "counting.h"
+
+/* counting.c - the parts of counting.h that hooks seldom need, so that they are not inlined. */
 
 struct scope scope_inner(struct wire_thread *t, const struct entry *e)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* offsets.c - offsets and sizes as symbols for entry.S; and checks of the numbers written there. */
 #include "blob.h"
+
+/* offsets.c - offsets and sizes as symbols for entry.S; and checks of the numbers written there. */
 
 #define NUMBER(name, value)                                                             \
 	__asm__ volatile(".globl " #name "\n\t.hidden " #name "\n\t.set " #name ", %c0" \

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* secret.c - from the 16 random bytes that the kernel gives each program (AT_RANDOM). */
 #include "base/secret.h"
 
 #include <string.h>
 #include <sys/auxv.h>
+
+/* secret.c - from the 16 random bytes that the kernel gives each program (AT_RANDOM). */
 
 uint64_t secrets[2] = { 0x9e3779b97f4a7c15ull, 0xd6e8feb86659fd93ull };
 

@@ -244,6 +244,12 @@ static inline struct block_page *blocks_page(const struct blocks *t, raddr_t add
 	return &t->page[i];
 }
 
+/* blocks_page(ADDR) is to come. */
+static inline void blocks_fetch_page(const struct blocks *t, raddr_t addr)
+{
+	__builtin_prefetch(&t->page[blocks_slot(t, addr >> 12)]);
+}
+
 static inline struct block *blocks_chunk(const struct blocks *t, const struct block_page *p)
 {
 	return (struct block *)t->pool.base + p->chunk;

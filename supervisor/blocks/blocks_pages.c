@@ -40,6 +40,12 @@ static struct arena displaced_arena(const struct blocks *t)
 }
 
 /* What is known of the ring is found out again. */
+/* Entries of the ring that are in use: most processes have few. */
+static size_t displaced_count(const struct blocks *t)
+{
+	return t->displacing < BLOCKS_DISPLACED ? t->displacing : BLOCKS_DISPLACED;
+}
+
 static int copy_displaced(struct blocks *to, const struct blocks *from)
 {
 	struct arena displaced = { 0 };
@@ -47,7 +53,8 @@ static int copy_displaced(struct blocks *to, const struct blocks *from)
 
 	to->displaced = displaced.base;
 	if (!err)
-		memcpy(to->displaced->ring, from->displaced->ring, sizeof(from->displaced->ring));
+		memcpy(to->displaced->ring, from->displaced->ring,
+		       displaced_count(from) * sizeof(struct block_displaced));
 	return err;
 }
 
@@ -120,8 +127,7 @@ int blocks_copy(struct blocks *to, const struct blocks *from)
 
 size_t blocks_memory(const struct blocks *t)
 {
-	uint32_t displaced = t->displacing < BLOCKS_DISPLACED ? t->displacing : BLOCKS_DISPLACED;
-	return displaced * sizeof(struct block_displaced) +
+	return displaced_count(t) * sizeof(struct block_displaced) +
 	       (t->mask + 1) * sizeof(struct block_page) +
 	       (size_t)t->pool_used * sizeof(struct block) + (t->mix ? mix_memory(t->mix) : 0);
 }

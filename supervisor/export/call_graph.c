@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "export/call_graph.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +13,6 @@
 #include "base/intern.h"
 #include "base/units.h"
 #include "base/utf8.h"
-#include "export/call_graph.h"
 #include "export/export.h"
 
 /*

@@ -22,6 +22,7 @@
  */
 
 #define LEDGER_BATCH 64u
+#define TOTALS_NEAR  8192u /* half a MB: so many are in the processor's caches anyhow */
 
 /* ---- stack totals -------------------------------------------------------- */
 
@@ -383,9 +384,59 @@ INLINE void came_and_went(struct ledger *l, struct thread *t, struct block stamp
 	t->last = 0;
 }
 
+static inline void total_fetch(const struct ledger *l, uint32_t total)
+{
+	__builtin_prefetch(total_at(l, total), 1);
+}
+
+/* Finds the pages that the N addresses of E are in; sends for their entries and stack totals. */
+INLINE void fetch_entries(const struct ledger *l, const struct wire_event *e, size_t n,
+			  struct spot *spot)
+{
+	raddr_t before = UINT64_MAX;
+	for (size_t i = 0; i < n; i++) {
+		if (wire_address(e[i]) == before) {
+			spot[i] = spot[i - 1];
+			continue;
+		}
+		before = wire_address(e[i]);
+		spot[i] = spot_of(l, before);
+		blocks_fetch(&l->blocks, spot[i].page, before, spot[i].place);
+		uint32_t stack = wire_stack(e[i]);
+		if (stack < l->index_size)
+			total_fetch(l, ((uint32_t *)l->index.base)[stack]);
+	}
+}
+
+/* Before fetch_entries(): for what leads to them. */
+INLINE void fetch_ways(const struct ledger *l, const struct wire_event *e, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		blocks_fetch_page(&l->blocks, wire_address(e[i]));
+		/* there may be none yet */
+		__builtin_prefetch((const void *)((uintptr_t)l->index.base +
+						  wire_stack(e[i]) * sizeof(uint32_t)));
+	}
+}
+
+/* After fetch_entries(): for the totals of what is freed, which only an entry tells. */
+INLINE void fetch_freed(const struct ledger *l, const struct wire_event *e, size_t n,
+			const struct spot *spot)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (wire_kind(e[i]) == WIRE_ALLOC || !spot[i].page)
+			continue;
+		const struct block *b =
+			blocks_get_in(&l->blocks, spot[i].page, wire_address(e[i]), spot[i].place);
+		if (b)
+			total_fetch(l, block_total(b));
+	}
+}
+
 /*
- * Pages are looked up and entries and stack totals sent for first, all at once, so that the misses
- * wait for each other as little as they can.
+ * What the batch needs is sent for before it is looked at, all of one level at once, so that the
+ * misses wait for each other as little as they can. (10^6 blocks of 50 000 stacks, replaced at
+ * random: 53 ns an event with three levels, 93 with fetch_entries() alone.)
  */
 void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct wire_event *e,
 		  size_t n)
@@ -411,19 +462,12 @@ void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct w
 	for (size_t i = 0; __builtin_expect(l->listings != NULL, 0) && i < n; i++)
 		listings_note(l, wire_address(e[i]));
 	struct block stamp = block_stamp(owner, l->tick);
-	raddr_t before = UINT64_MAX;
-	for (size_t i = 0; i < n; i++) {
-		if (wire_address(e[i]) == before) {
-			spot[i] = spot[i - 1];
-			continue;
-		}
-		before = wire_address(e[i]);
-		spot[i] = spot_of(l, before);
-		blocks_fetch(&l->blocks, spot[i].page, before, spot[i].place);
-		uint32_t stack = wire_stack(e[i]);
-		if (stack < l->index_size)
-			__builtin_prefetch(total_at(l, ((uint32_t *)l->index.base)[stack]), 1);
-	}
+	bool far = l->totals_used > TOTALS_NEAR;
+	if (far)
+		fetch_ways(l, e, n);
+	fetch_entries(l, e, n, spot);
+	if (far)
+		fetch_freed(l, e, n, spot);
 	uint32_t moves = l->blocks.moves;
 	for (size_t i = 0; i < n; i++) {
 		raddr_t addr = wire_address(e[i]);

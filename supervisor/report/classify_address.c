@@ -120,7 +120,7 @@ static char *readable(const char *name)
 
 bool classify_variable(const struct process *p, raddr_t addr, struct classified_variable *v)
 {
-	const struct module *m = modules_find(&p->modules, addr, UINT32_MAX);
+	const struct module *m = modules_find_data(&p->modules, addr);
 	struct elf_symbol s;
 
 	if (!m)
@@ -246,7 +246,7 @@ static void say_anonymous(struct lines *l, const struct process *p, const struct
 
 static void say_mapped(struct lines *l, struct process *p, const struct map *m, raddr_t addr)
 {
-	const struct module *module = modules_find(&p->modules, addr, UINT32_MAX);
+	const struct module *module = modules_find_data(&p->modules, addr);
 
 	if (agent_owns(p->agent, m))
 		say(l, "mtrun's own memory");
@@ -267,7 +267,7 @@ static void say_mapped(struct lines *l, struct process *p, const struct map *m, 
 bool classify_in_module(struct process *p, raddr_t addr, char *text, size_t len)
 {
 	struct lines l = { .text = text, .len = len };
-	const struct module *m = modules_find(&p->modules, addr, UINT32_MAX);
+	const struct module *m = modules_find_data(&p->modules, addr);
 
 	text[0] = '\0';
 	if (m)
@@ -282,9 +282,10 @@ void classify_address(struct process *p, raddr_t addr, char *text, size_t len)
 	const struct map *m;
 
 	text[0] = '\0';
-	if (process_state_gone(p->state) || p->state == PROCESS_DETACHED ||
+	if (p->state == PROCESS_DETACHED || process_state_gone(p->state) ||
 	    maps_read(&maps, p->via)) {
-		say(&l, "unknown: the process is gone");
+		say(&l, "unknown: the process is %s",
+		    p->state == PROCESS_DETACHED ? "detached" : "gone");
 		return;
 	}
 	m = maps_find(&maps, addr);

@@ -198,6 +198,8 @@ struct thread *session_one_stopped(struct session *s, const struct process *p)
 	return NULL;
 }
 
+static bool has_agent(const struct process *p) { return p->agent && !p->left; }
+
 /* Unmaps what is ours. No thread is inside; all are stopped, before and after. */
 static int unmap(struct session *s, struct process *p, const struct inside *in)
 {
@@ -205,7 +207,7 @@ static int unmap(struct session *s, struct process *p, const struct inside *in)
 
 	for (size_t i = 0; i < in->ncaves && !err; i++)
 		err = cave_clear(p->via, &in->cave[i]);
-	while (!err && p->agent && !p->left) {
+	while (!err && has_agent(p)) {
 		struct thread *t = session_one_stopped(s, p);
 		pid_t tid = t ? t->tid : 0;
 
@@ -242,7 +244,7 @@ static int try_out(struct session *s, struct process *p, uint64_t ms)
 		err = -ESRCH;
 	if (err == -ETIMEDOUT)
 		err = -EAGAIN;
-	if (!err && p->agent)
+	if (!err && has_agent(p))
 		err = agent_arm(p, false);
 	if (!err)
 		err = agent_uproot(p);
@@ -280,7 +282,7 @@ int session_withdraw(struct session *s, struct process *p)
 
 	/* first of all: what follows may fail */
 	limit_lift(p);
-	if (p->agent && agent_arm(p, false) < 0)
+	if (has_agent(p) && agent_arm(p, false) < 0)
 		message_verbose(1, "%d: its hooks were not switched off", p->pid);
 	while ((err = try_out(s, p, session_moment(p) + ms)) == -EAGAIN && ran < OUT_MS) {
 		if (let_run(s, p, ms) < 0)
@@ -297,9 +299,9 @@ static void leave(struct session *s, struct process *p)
 
 	session_capture_cancel(s, p);
 	p->paused_us = 0;
-	err = p->agent ? 0 : session_stop_most(s, p, OUT_MS);
+	err = has_agent(p) ? 0 : session_stop_most(s, p, OUT_MS);
 	/* also in a child that was forked just now, and has come to its own while it was stopped */
-	if (p->agent && p->state <= PROCESS_STOPPED)
+	if (has_agent(p) && p->state <= PROCESS_STOPPED)
 		err = session_withdraw(s, p);
 	/* only stopped threads can be detached now; the others are when mtrun ends */
 	if (p->state == PROCESS_RUNNING && session_stop_most(s, p, session_moment(p)) == -ETIMEDOUT)

@@ -2,6 +2,7 @@
 /*
  * Blocks that are held in each way there is, one each, and each of them by nothing else. Prints `NAME ADDRESS`, then waits for the end of its stdin.
  *	variable	by the third of an array of pointers
+ *	beyond		by big[15000], which is behind the first page of the variables that are zero
  *	chain		by a chain of blocks from that one: 24 bytes each, the link at +8
  *	local		by a thread-local variable of the first thread
  *	other_local	by one of another thread
@@ -10,12 +11,14 @@
  *	register	by r12 alone, of a third thread
  *	middle		by a pointer to its middle
  *	lost, under	by nothing; by that one
+ * cell, behind: no blocks, but where big[15000] is, and a page that is mapped right behind the variables.
  */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
@@ -28,7 +31,9 @@ struct node {
 };
 
 static void *volatile table[8];
+static void *volatile big[20000];
 static char *volatile inside;
+extern char _end[];
 static __thread void *volatile local[2];
 static pthread_barrier_t barrier;
 static uintptr_t hidden[3];
@@ -83,6 +88,13 @@ static NOINLINE void fill_variables(void)
 	a->next->next->next = make();
 	say("variable", (uintptr_t)a ^ HIDDEN);
 	say("chain", (uintptr_t)a->next->next->next ^ HIDDEN);
+	big[15000] = make();
+	say("beyond", (uintptr_t)big[15000] ^ HIDDEN);
+	say("cell", (uintptr_t)&big[15000] ^ HIDDEN);
+	say("behind", (uintptr_t)mmap((void *)(((uintptr_t)_end + 4095) & ~4095ul), 4096,
+				      PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) ^
+			      HIDDEN);
 	local[1] = make();
 	say("local", (uintptr_t)local[1] ^ HIDDEN);
 	inside = calloc(1, 1000);

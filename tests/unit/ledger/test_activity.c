@@ -129,11 +129,31 @@ static void test_nothing(void)
 	ledger_free(l);
 }
 
+static void test_copy(void)
+{
+	struct activity a, copy;
+
+	activity_init(&a);
+	for (uint64_t n = 0; n < 50; n++) {
+		CHECK_EQ(activity_copy(&copy, &a), 0);
+		CHECK_EQ(copy.count, a.count);
+		CHECK_EQ(copy.step, a.step);
+		for (size_t i = 0; i < copy.count; i++)
+			CHECK(copy.point[i].ms == a.point[i].ms &&
+			      copy.point[i].live == a.point[i].live);
+		activity_release(&copy);
+		activity_add(&a, &(struct activity_point){ .ms = 1 + 100 * n, .live = n });
+	}
+	CHECK(a.count > 40);
+	activity_release(&a);
+}
+
 int main(void)
 {
 	RUN(test_fine);
 	RUN(test_coarse);
 	RUN(test_back);
 	RUN(test_nothing);
+	RUN(test_copy);
 	return test_status();
 }

@@ -23,6 +23,7 @@ static void test_empty(void)
 	struct freed f = { 0 };
 
 	CHECK(!freed_find(&f, 0));
+	CHECK(!freed_at(&f, 0x1000));
 	CHECK_EQ(freed_memory(&f), 0);
 	freed_release(&f);
 }
@@ -44,6 +45,12 @@ static void test_inside(void)
 	CHECK_EQ(found(&f, 0x1010), 3); /* the later one */
 	add(&f, 0x1000, 100, 3, 4);
 	CHECK_EQ(found(&f, 0x1010), 4);
+	for (raddr_t at = 0xff0; at <= 0x2000; at += 16) {
+		const struct freed_block *b = freed_at(&f, at);
+		bool there = at == 0xff0 || at == 0x1000 || at == 0x2000;
+
+		CHECK(there ? b && b->address == at : !b);
+	}
 	freed_release(&f);
 }
 

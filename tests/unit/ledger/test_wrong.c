@@ -128,6 +128,18 @@ static void test_family(void)
 				 gave != takes && gave != FAMILY_ANY && takes != FAMILY_ANY);
 			CHECK(heard.count == before || heard.last.gave == gave);
 		}
+	/* what realloc makes of an operator's block may be given back as either */
+	for (unsigned gave = FAMILY_HEAP; gave <= FAMILY_NEW; gave++) {
+		heard.count = 0;
+		ledger_family(l, gave);
+		ledger_alloc(l, t, 100, 0x1000, 40, 20 + gave);
+		ledger_leave_by(l, t, 100, 0x1000, 30 + gave);
+		ledger_family(l, FAMILY_HEAP);
+		ledger_became(l, t, 100, 0x2000, 80, 30 + gave);
+		ledger_family(l, FAMILY_NEW);
+		ledger_release_by(l, t, 100, 0x2000, false, 9);
+		CHECK_EQ(heard.count, gave == FAMILY_HEAP);
+	}
 	/* a stack that has given both: not known which this one is */
 	heard.count = 0;
 	ledger_family(l, FAMILY_NEW);
