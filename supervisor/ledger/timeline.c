@@ -244,9 +244,9 @@ static int merge_reach(struct timeline *t)
 {
 	struct merge *m = t->merge;
 
-	if (arena_reach(&m->now, (t->totals + 1) * sizeof(struct timeline_held)) ||
-	    arena_reach(&m->out, (t->totals + 1) * sizeof(struct timeline_held)) ||
-	    arena_reach(&m->dirty, (t->totals + 1) * sizeof(uint32_t)))
+	if (arena_reach(&m->now, t->totals * sizeof(struct timeline_held)) ||
+	    arena_reach(&m->out, t->totals * sizeof(struct timeline_held)) ||
+	    arena_reach(&m->dirty, t->totals * sizeof(uint32_t)))
 		return -ENOMEM;
 	return 0;
 }

@@ -595,8 +595,7 @@ uint64_t log_writer_size(const struct log_writer *w)
 	uint64_t size = reached ? __atomic_load_n(&w->size, __ATOMIC_RELAXED) : 0;
 	uint64_t waiting = reached ? __atomic_load_n(&w->waiting, __ATOMIC_RELAXED) : w->put;
 
-	return size +
-	       (raw ? (uint64_t)((double)waiting * (double)packed / (double)raw) : waiting);
+	return size + (raw ? (uint64_t)((double)waiting * (double)packed / (double)raw) : waiting);
 }
 
 const char *log_writer_error(const struct log_writer *w)

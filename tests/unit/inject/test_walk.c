@@ -245,6 +245,10 @@ static void test_more_ranges(void)
 	CHECK(t->range[0].lo == (uint64_t)far[1] && t->range[1].lo == (uint64_t)far[3] &&
 	      t->range[2].lo == (uint64_t)far[2] && t->range[3].lo == (uint64_t)far[0]);
 	CHECK_EQ(t->ranges_turn & 1, 0);
+	/* what stands behind the last range is none */
+	t->countdown = 0x1000;
+	t->sample = 0x2000;
+	CHECK(!range_find(t, 0x1800));
 	/* a range of nobody's: one page at first, as far as it goes then */
 	c.t = NULL;
 	r = &(struct wire_range){ (uint64_t)end - 8 * 4096, (uint64_t)end - 7 * 4096 };

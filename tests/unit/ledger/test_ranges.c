@@ -164,6 +164,11 @@ static void test_rows(void)
 			CHECK(ranges_from(&r, at(i))->start == at(i));
 		CHECK(ranges_from(&r, at(500) - 1)->start == at(499));
 		CHECK(!ranges_from(&r, at(1000)));
+		/* leaves go from the middle, and those behind it stay */
+		CHECK_EQ(ranges_cut(&r, at(400), at(800), NULL), 0);
+		CHECK_EQ(r.count, 600);
+		CHECK(ranges_from(&r, at(400))->start == at(800));
+		CHECK(ranges_from(&r, at(999))->start == at(999));
 		ranges_release(&r);
 		CHECK(!r.leaf && !r.count);
 	}

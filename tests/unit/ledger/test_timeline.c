@@ -289,6 +289,15 @@ static void lines_without_end(void)
 	struct timeline t;
 	uint32_t total = 0;
 
+	/* of two points there is nothing to merge, whatever they take */
+	timeline_init(&t, 100);
+	for (uint64_t i = 1; i < 2000; i += 1000) {
+		for (unsigned n = 0; n < 10; n++)
+			CHECK_EQ(timeline_hold(&t, n, i, 1), 0);
+		CHECK_EQ(timeline_add(&t, i, i * 10, i * 100), 0);
+	}
+	CHECK(t.count == 2 && t.changed == 20 && t.step == 1 && !t.coarse_until);
+	timeline_release(&t);
 	timeline_init(&t, 10000);
 	for (uint64_t i = 1; i < 5000; i++) {
 		for (unsigned n = 0; n < 10; n++)
@@ -297,6 +306,7 @@ static void lines_without_end(void)
 	}
 	CHECK_EQ(t.changed, 49990);
 	CHECK(t.count < 1000);
+	CHECK(t.step < 5000); /* no interval is longer than all that there was */
 	timeline_release(&t);
 }
 

@@ -971,6 +971,65 @@ static void test_memory(void)
 	log_release(&log);
 }
 
+/* How long blocks lived: each block's own time, added up. States in between are no new beginning. */
+static void test_lifetimes(void)
+{
+	enum { BLOCKS = 300, OVER = 20 };
+	struct ledger *l = ledger_new(BOTH), *r = ledger_replay_new(TIMELINE_BUDGET);
+	struct log log = { 0 };
+	struct log_sink sink = sink_of(&log);
+	struct log_encoder *e;
+	struct log_decoder *d = log_decoder_new(r);
+	uint64_t lived[OVER] = { 0 }, born[BLOCKS] = { 0 }, blocks[OVER] = { 0 }, ms = 1000;
+	uint32_t t = ledger_thread(l, 1), seen = 0;
+	struct log_lifetime life;
+
+	/* what is there before the record lives from its beginning, and what is gone is none of it */
+	ledger_alloc(l, t, 10, 0x1000, 10, 1);
+	ledger_alloc(l, t, 10, 0x9990, 10, 1);
+	ledger_release(l, t, 20, 0x9990, false);
+	born[0] = ms;
+	blocks[1] = 1;
+	e = log_encoder_new(l, &sink);
+	log_encoder_flush(e);
+	log_decoder_lifetimes(d, ms);
+	for (int i = 0; i < 5000; i++) {
+		unsigned b = (unsigned)(rnd() % BLOCKS), stack = 1 + b % (OVER - 1);
+
+		ms += rnd() % 20;
+		if (born[b]) {
+			ledger_release(l, t, ms, 0x1000 + b * 64, false);
+			lived[stack] += ms - born[b];
+			born[b] = 0;
+		} else {
+			ledger_alloc(l, t, ms, 0x1000 + b * 64, 10, stack);
+			born[b] = ms;
+			blocks[stack]++;
+		}
+		if (i % 500 == 499)
+			log_encoder_checkpoint(e);
+	}
+	log_encoder_flush(e);
+	for (unsigned b = 0; b < BLOCKS; b++)
+		if (born[b])
+			lived[1 + b % (OVER - 1)] += ms + 50 - born[b];
+	for (size_t i = 0, at = 0; i < log.count; i++, at = 0)
+		CHECK_EQ(log_decode(d, &log.block[i], LOG_NEVER, &at), 0);
+	for (uint32_t i = 0; i < ledger_total_count(r); i++)
+		if (log_decoder_lifetime(d, i, ms + 50, &life)) {
+			CHECK(life.stack < OVER);
+			CHECK_EQ(life.blocks, blocks[life.stack % OVER]);
+			CHECK_EQ(life.block_ms, lived[life.stack % OVER]);
+			seen++;
+		}
+	CHECK_EQ(seen, OVER - 1);
+	log_decoder_free(d);
+	log_encoder_free(e);
+	ledger_free(l);
+	ledger_free(r);
+	log_release(&log);
+}
+
 int main(void)
 {
 	RUN(test_bytes);
@@ -985,5 +1044,6 @@ int main(void)
 	RUN(test_stops);
 	RUN(test_filled);
 	RUN(test_memory);
+	RUN(test_lifetimes);
 	return test_status();
 }
