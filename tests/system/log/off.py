@@ -414,7 +414,7 @@ def ends():
     m.script.close()
     bad += [] if v.p.wait(30) == 0 else [f'status {v.p.returncode}']
     v.out.close()
-    r = mt.plain([mt.MTRUN, '-x', 'record off', mt.build('steps.c')])
+    r = mt.plain([mt.MTRUN, '-S', '-x', 'record off; cont; wait exit', mt.build('steps.c')])
     bad += [] if b'off since' in r.err else [f'summary: {r.err[-300:]}']
     mt.check('its end while it is off', bad)
 
