@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -26,10 +27,16 @@
  * asked any more: each question would cost time, and a thread.
  */
 
-#define STUCK_LONG  2u	 /* of one process are waited for PATIENT_MS, */
-#define STUCK_MOST  32u	 /* more of them for SHORT_MS: it has shown that it holds us up */
-#define STUCK_ALL   256u /* of all processes */
-#define SHORT_MS    20
+#define STUCK_LONG 2u	/* of one process are waited for PATIENT_MS, */
+#define STUCK_MOST 32u	/* more of them for SHORT_MS: it has shown that it holds us up */
+#define STUCK_ALL  256u /* of all processes */
+#define SHORT_MS   20
+/*
+ * Where processors are scarce a reader may be late that nobody holds up: only the time counts that
+ * it was seen asleep, by SLICES looks. In all that is MOST_TIMES as long at most.
+ */
+#define SLICES	    8
+#define MOST_TIMES  10
 #define STACK_BYTES ((size_t)256 << 10)
 /*
  * To fall asleep and be woken takes longer than most jobs, and one job is often followed by the
@@ -56,6 +63,7 @@ struct reader {
 	enum state state; /* changed with the lock held, and looked at without */
 	struct job job;
 	ssize_t got;
+	pid_t tid; /* 0: it has not run yet */
 	char bytes[PATIENT_BYTES];
 };
 
@@ -125,6 +133,7 @@ static void *run(void *arg)
 
 	pthread_setname_np(pthread_self(), "mtrun-reader");
 	mine = r;
+	__atomic_store_n(&r->tid, gettid(), __ATOMIC_RELAXED);
 	for (;;) {
 		spin(r, IDLE, DONE, READER_US);
 		pthread_mutex_lock(&r->lock);
@@ -261,12 +270,40 @@ static void give_up(struct reader *r, bool say)
 		      (int)job.pid, job.what, job.where);
 }
 
+/* Whether R is asleep, as it is where somebody holds it up; or it cannot be known. */
+static bool is_asleep(const struct reader *r)
+{
+	pid_t tid = __atomic_load_n(&r->tid, __ATOMIC_RELAXED);
+	char name[32], *stat, *end;
+	bool asleep;
+
+	if (!tid)
+		return false;
+	snprintf(name, sizeof(name), "task/%d/stat", (int)tid);
+	if (proc_read(getpid(), name, &stat) < 0)
+		return true;
+	end = strrchr(stat, ')'); /* of its name; the state follows */
+	asleep = !end || strncmp(end, ") R", 3) != 0;
+	free(stat);
+	return asleep;
+}
+
+/* Waits for NS nanoseconds at most. With R's lock. */
+static void await_done(struct reader *r, uint64_t ns)
+{
+	uint64_t end = clock_ns() + ns;
+	struct timespec until = { .tv_sec = (time_t)(end / 1000000000),
+				  .tv_nsec = (long)(end % 1000000000) };
+
+	while (r->state == ASKED && pthread_cond_timedwait(&r->done, &r->lock, &until) != ETIMEDOUT)
+		;
+}
+
 /* How many bytes are in R's buffer now, or -errno; after -ETIMEDOUT R is not to be touched. */
 static ssize_t ask(struct reader *r, unsigned ms)
 {
-	uint64_t end = clock_ns() + (uint64_t)ms * 1000000;
-	struct timespec until = { .tv_sec = (time_t)(end / 1000000000),
-				  .tv_nsec = (long)(end % 1000000000) };
+	uint64_t wait = (uint64_t)ms * 1000000, end = clock_ns() + wait * MOST_TIMES;
+	unsigned asleep = 0;
 	ssize_t got;
 
 	pthread_mutex_lock(&r->lock);
@@ -275,12 +312,14 @@ static ssize_t ask(struct reader *r, unsigned ms)
 	pthread_mutex_unlock(&r->lock);
 	spin(r, ASKED, ASKED, ASKER_US);
 	pthread_mutex_lock(&r->lock);
-	while (r->state == ASKED)
-		if (pthread_cond_timedwait(&r->done, &r->lock, &until) == ETIMEDOUT &&
-		    r->state == ASKED) {
+	while (r->state == ASKED) {
+		if (asleep == SLICES || clock_ns() > end) {
 			give_up(r, ms == PATIENT_MS);
 			return -ETIMEDOUT;
 		}
+		await_done(r, wait / SLICES);
+		asleep += r->state == ASKED && is_asleep(r);
+	}
 	got = r->got;
 	pthread_mutex_unlock(&r->lock);
 	return got;
