@@ -242,6 +242,7 @@ int log_take_modules(struct log_input *in, struct modules *modules)
 		take_module(in, &m);
 		err = in->wrong ? -EINVAL : modules_add(modules, &m);
 	}
+	modules_sort(modules);
 	if (err)
 		modules_release(modules);
 	return err;

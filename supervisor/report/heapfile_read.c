@@ -473,6 +473,7 @@ static int parse(struct reader *r, char *text, size_t size)
 			     HEAP_VERSION);
 	if (make_room(r, at, end) || take_lines(r, at, end, line + 1) || agree(r))
 		return -EINVAL;
+	modules_sort(&r->h->modules);
 	return 0;
 }
 

@@ -361,17 +361,57 @@ static uint32_t find_span(const struct places *places, const struct span *s)
 			 is_at(places->list->module[n - 1], s));
 }
 
+/*
+ * By start. REACH: the highest end of this one and of those before: what lies above it none of them
+ * holds.
+ */
+struct module_order {
+	raddr_t start, reach;
+	uint32_t number;
+};
+
+static int by_start(const void *a, const void *b)
+{
+	const struct module_order *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+void modules_sort(struct modules *list)
+{
+	struct module_order *p = list->by_address;
+	bool sorted = true;
+	raddr_t reach = 0;
+
+	for (size_t i = 1; i < list->count && sorted; i++)
+		sorted = p[i - 1].start <= p[i].start;
+	if (!sorted)
+		qsort(p, list->count, sizeof(*p), by_start);
+	for (size_t i = 0; i < list->count; i++) {
+		raddr_t end = list->module[p[i].number]->end;
+
+		reach = end > reach ? end : reach;
+		p[i].reach = reach;
+	}
+}
+
 static int append(struct modules *list, struct module *m)
 {
-	struct module **bigger;
-
 	if ((list->count & (list->count - 1)) == 0) { /* grows at powers of two */
-		bigger = realloc(list->module,
-				 (list->count ? list->count * 2 : 1) * sizeof(*bigger));
-		if (!bigger)
+		size_t room = list->count ? list->count * 2 : 1;
+		struct module **module = realloc(list->module, room * sizeof(struct module *));
+		struct module_order *order;
+
+		if (!module)
 			return -ENOMEM;
-		list->module = bigger;
+		list->module = module;
+		order = realloc(list->by_address, room * sizeof(*order));
+		if (!order)
+			return -ENOMEM;
+		list->by_address = order;
 	}
+	list->by_address[list->count] =
+		(struct module_order){ .start = m->start, .number = (uint32_t)list->count };
 	list->module[list->count++] = m;
 	return 0;
 }
@@ -491,6 +531,7 @@ int modules_update(struct modules *list, pid_t pid, struct outside *from, const 
 		err = bury(&u.places, maps, node);
 	while (!err && next_span(maps, &i, &s))
 		err = s.text ? update_span(&u, &s) : 0;
+	modules_sort(list);
 	if (!err && overlap)
 		*overlap = overlaps_dead(&u);
 	hash_index_release(&u.places.index);
@@ -514,20 +555,33 @@ int modules_recorded(struct modules *list, struct outside *from, const struct ma
 			return -ENOMEM;
 		}
 	}
+	modules_sort(list);
 	return 0;
+}
+
+/* How many begin at or below ADDRESS. */
+static size_t begin_up_to(const struct modules *list, raddr_t address)
+{
+	return SEARCH(i, list->count, list->by_address[i].start <= address);
 }
 
 const struct module *modules_find(const struct modules *list, raddr_t pc, uint32_t node)
 {
-	for (size_t i = list->count; i-- > 0;) {
-		const struct module *m = list->module[i];
+	const struct module *found = NULL;
+	uint32_t number = 0;
 
-		if (pc < m->start || pc >= m->end)
+	for (size_t i = begin_up_to(list, pc); i-- > 0 && list->by_address[i].reach > pc;) {
+		const struct module *m = list->module[list->by_address[i].number];
+
+		if (pc >= m->end || (found && list->by_address[i].number < number))
 			continue;
-		if (node == UINT32_MAX ? m->dead == UINT32_MAX : node >= m->born && node < m->dead)
-			return m;
+		if (node == UINT32_MAX ? m->dead == UINT32_MAX
+				       : node >= m->born && node < m->dead) {
+			found = m;
+			number = list->by_address[i].number;
+		}
 	}
-	return NULL;
+	return found;
 }
 
 /* What was not loaded as the file says, but mapped by somebody, has no .bss behind it. */
@@ -549,15 +603,16 @@ raddr_t module_memory_end(const struct module *m)
 
 const struct module *modules_find_data(const struct modules *list, raddr_t address)
 {
-	const struct module *found = modules_find(list, address, UINT32_MAX);
+	const struct module *found = modules_find(list, address, UINT32_MAX), *below = NULL;
 
-	for (size_t i = list->count; i-- > 0 && !found;) {
-		const struct module *m = list->module[i];
+	/* what is behind its end, of the nearest one below */
+	for (size_t i = found ? 0 : begin_up_to(list, address); i-- > 0 && !below;) {
+		const struct module *m = list->module[list->by_address[i].number];
 
-		if (m->dead == UINT32_MAX && address >= m->end && address < module_memory_end(m))
-			found = m;
+		if (m->dead == UINT32_MAX && address >= m->end)
+			below = m;
 	}
-	return found;
+	return below && address < module_memory_end(below) ? below : found;
 }
 
 int modules_add(struct modules *list, const struct module *m)
@@ -592,6 +647,7 @@ int modules_copy(struct modules *to, const struct modules *from)
 			goto fail;
 		}
 	}
+	modules_sort(&list);
 	*to = list;
 	return 0;
 fail:
@@ -604,6 +660,6 @@ void modules_release(struct modules *list)
 	for (size_t i = 0; i < list->count; i++)
 		module_free(list->module[i]);
 	free(list->module);
-	list->module = NULL;
-	list->count = 0;
+	free(list->by_address);
+	*list = (struct modules){ 0 };
 }

@@ -45,7 +45,8 @@ struct module {
 
 struct modules {
 	size_t count;
-	struct module **module; /* in order of appearance, unmapped ones included */
+	struct module **module;		 /* in order of appearance, unmapped ones included */
+	struct module_order *by_address; /* as modules_find() looks them up */
 };
 
 struct maps;
@@ -74,8 +75,13 @@ const struct module *modules_find(const struct modules *list, raddr_t pc, uint32
 raddr_t module_memory_end(const struct module *m);
 /* The module that ADDRESS is in now, .bss included. NULL if none. */
 const struct module *modules_find_data(const struct modules *list, raddr_t address);
-/* Appends a copy of M, whose elf does not count: it gets one with no symbols. 0 or -ENOMEM. */
+/*
+ * Appends a copy of M, whose elf does not count: it gets one with no symbols. When all are there,
+ * modules_sort(). 0 or -ENOMEM.
+ */
 int modules_add(struct modules *list, const struct module *m) MUST_USE;
+/* What was added is found from here on. */
+void modules_sort(struct modules *list);
 /* A copy for a forked child. ELF files are shared by reference count. */
 int modules_copy(struct modules *to, const struct modules *from) MUST_USE;
 void modules_release(struct modules *list);

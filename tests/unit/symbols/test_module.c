@@ -286,9 +286,62 @@ static void test_many(void)
 		CHECK_EQ(list.module[i]->inode, 1 + i);
 		CHECK_EQ(list.module[i]->dead, i % 10 ? UINT32_MAX : 30);
 	}
+	for (size_t i = 0; i < MANY && list.count > MANY; i++) {
+		raddr_t pc = 0x1000000 + i * 0x2000 + 0x800;
+
+		CHECK(modules_find(&list, pc, 25) == list.module[i]);
+		CHECK(modules_find(&list, pc, UINT32_MAX) ==
+		      list.module[i % 10 ? i : MANY + i / 10]);
+		CHECK(!modules_find(&list, pc + 0x1000, UINT32_MAX));
+	}
 	CHECK(clock() - began < MANY_SECONDS * CLOCKS_PER_SEC);
 	modules_release(&list);
 	free(rows);
+}
+
+/* What modules_find() is to say: of all that hold PC then, the one that came last. */
+static const struct module *one_by_one(const struct modules *list, raddr_t pc, uint32_t node)
+{
+	for (size_t i = list->count; i-- > 0;) {
+		const struct module *m = list->module[i];
+
+		if (pc >= m->start && pc < m->end &&
+		    (node == UINT32_MAX ? m->dead == UINT32_MAX
+					: node >= m->born && node < m->dead))
+			return m;
+	}
+	return NULL;
+}
+
+/* Any order, over each other, dead and alive, as a file may say. */
+static void test_any_order(void)
+{
+	static uint64_t seed = 88172645463325252ull;
+
+	for (int round = 0; round < 50; round++) {
+		struct modules list = { 0 };
+		size_t n = (size_t)(test_random(&seed) % 60);
+
+		for (size_t i = 0; i < n; i++) {
+			struct module m = { .path = (char *)"/no/such.so",
+					    .start = test_random(&seed) % 200,
+					    .born = (uint32_t)(test_random(&seed) % 10) };
+
+			m.end = m.start + test_random(&seed) % 40;
+			m.dead = test_random(&seed) % 2
+					 ? UINT32_MAX
+					 : m.born + (uint32_t)(test_random(&seed) % 10);
+			CHECK_EQ(modules_add(&list, &m), 0);
+		}
+		modules_sort(&list);
+		for (raddr_t pc = 0; pc < 250; pc++)
+			for (uint32_t node = 0; node < 21; node++) {
+				uint32_t at = node < 20 ? node : UINT32_MAX;
+
+				CHECK(modules_find(&list, pc, at) == one_by_one(&list, pc, at));
+			}
+		modules_release(&list);
+	}
 }
 
 /* A library that was replaced on disk, or deleted, is read through the mapping, not by its name. */
@@ -334,6 +387,7 @@ int main(void)
 	RUN(test_dlopen);
 	RUN(test_spans);
 	RUN(test_many);
+	RUN(test_any_order);
 	RUN(test_replaced_file);
 	return test_status();
 }
