@@ -28,7 +28,7 @@ static void limited(struct process *p, unsigned threads)
 {
 	process_begin(p, threads, process_own_mapping);
 	p->source = &source;
-	p->modules = (struct modules){ 1, modules };
+	p->modules = (struct modules){ .count = 1, .module = modules };
 	module.roles = 0;
 	CHECK_EQ(limit_switch(p, BOTH), 0);
 }
