@@ -471,7 +471,7 @@ uint64_t hook_free_as(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook
 	return free_any(p, b, c, h, e, (uint8_t)h->arg);
 }
 
-/* The other functions that give one block. They are rarer: the case is found out on the way. */
+/* Functions that give one block and are called seldom: which one it is is found out on the way. */
 static inline __attribute__((always_inline)) uint64_t give_any(enum shape shape, uint64_t size,
 							       uint64_t a, uint64_t b, uint64_t c,
 							       const struct wire_hook *h,

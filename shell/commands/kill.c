@@ -24,8 +24,6 @@ static int signal_parse(const char *text)
 	return 0;
 }
 
-#define KILL_MS 2000
-
 static int command_kill(struct shell *shell, struct call *call)
 {
 	const char *word;
@@ -49,7 +47,7 @@ static int command_kill(struct shell *shell, struct call *call)
 		return shell_error(shell, call, "cannot signal process %d: %s", (int)p->pid,
 				   strerror(-err));
 	/* The next command finds it dead. Other signals are the program's business. */
-	until = session_ms(shell->session) + KILL_MS;
+	until = session_ms(shell->session) + SHELL_KILL_MS;
 	while (sig == SIGKILL && p->state <= PROCESS_STOPPED && session_ms(shell->session) < until)
 		if (shell_turn(shell, 50))
 			break;

@@ -111,6 +111,8 @@ struct shell {
 	char *said;
 };
 #define SHELL_SAID 1024u
+/* ms: who is killed is waited for, so that the next command finds it dead */
+#define SHELL_KILL_MS 2000u
 
 /*
  * A shell that asks for somebody else: it has no user, no events, no files of its own. Storage is

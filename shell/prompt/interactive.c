@@ -534,11 +534,9 @@ static bool runs(const struct shell *shell)
 	return !session_ended(shell->session) && p && p->state <= PROCESS_STOPPED;
 }
 
-#define KILL_MS 2000
-
 static void kill_all(struct shell *shell)
 {
-	uint64_t until = session_ms(shell->session) + KILL_MS;
+	uint64_t until = session_ms(shell->session) + SHELL_KILL_MS;
 
 	session_kill_all(shell->session);
 	shell->killed = true;

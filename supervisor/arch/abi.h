@@ -12,5 +12,7 @@
 #define RED_ZONE 128u
 /* The code segment of 64-bit code; of 32-bit code it is another. */
 #define CS_64 0x33u
+/* The flag by which a thread single-steps itself. (In the trampoline: inject/service.c.) */
+#define FLAG_TRAP 0x100ull
 
 #endif

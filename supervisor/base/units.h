@@ -34,7 +34,7 @@ struct text_buffer {
 const char *size_text(struct text_buffer *b, uint64_t bytes);
 /* One word, as time_parse() takes it: "250ms", "12.3s", "3.1m", "2.1h" */
 const char *age_text(struct text_buffer *b, uint64_t ms);
-/* The same to the ms, by the largest unit of which there is a whole number: "90s", "1234ms" */
+/* As age_text(), exact to the ms, by the largest unit of which there is a whole number: "90s", "1234ms" */
 const char *setting_text(struct text_buffer *b, uint64_t ms);
 /* "250 ms", "12.3 s", "3:07 min", "2:03:09 h" */
 const char *time_text(struct text_buffer *b, uint64_t ms);

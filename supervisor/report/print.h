@@ -49,7 +49,7 @@ void print_report_gs(FILE *out, const struct view *v);
 
 /* Numbered frames, inlined ones beneath without a number, `at FILE:LINE:COL`. */
 void print_stack(FILE *out, struct sites *sites, uint32_t stack, const struct layout *l);
-/* The same of N addresses, the innermost first, of each its FRAMES; none is left out. */
+/* As print_stack(), of N addresses, the innermost first, of each its FRAMES; none is left out. */
 void print_frames(FILE *out, const struct symbol_frames *frames, size_t n, const struct layout *l);
 void print_stack_json(struct json *j, const char *key, struct sites *sites, uint32_t stack);
 void print_frames_json(struct json *j, struct symbol_frames frames);

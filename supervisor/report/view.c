@@ -420,7 +420,7 @@ static bool has_shrunk(const struct view *v, enum view_sort sort)
 	return shrunk && v->is_difference;
 }
 
-/* The same before there are rows, where each stack becomes one. */
+/* As has_shrunk(), of stacks that are to become a row each. */
 static bool stacks_have_shrunk(const struct profile *p, enum view_sort sort, struct matcher *m)
 {
 	bool shrunk = false;

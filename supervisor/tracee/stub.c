@@ -149,8 +149,6 @@ struct way_back {
 	uint64_t pc, mask;
 };
 
-#define FLAG_TRAP 0x100ull
-
 static int divert(struct stub_run *l, struct user_regs_struct regs, raddr_t pc)
 {
 	const struct way_back back = { regs.rip, l->mask };
