@@ -37,7 +37,7 @@ static ssize_t read_file(const char *path, char **text)
 	struct stat st;
 	ssize_t n = 0;
 
-	fd = fd < 0 ? -errno : outside_reopen(fd, FILE_MOST);
+	fd = fd < 0 ? -errno : outside_reopen(0, fd, FILE_MOST);
 	if (fd < 0)
 		return fd;
 	*text = fstat(fd, &st) ? NULL : malloc((size_t)st.st_size + 1);

@@ -20,6 +20,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/mounts.h"
+#include "base/opener.h"
 #include "base/proc.h"
 
 /*
@@ -39,6 +41,10 @@
  *  - The file is first opened with O_PATH, which touches nothing. When it is found to be a regular
  *    file of an ordinary file system, and not too large, it is opened by that descriptor, so that
  *    what was checked is what is opened. O_NONBLOCK: a lease does not hold us up.
+ *  - A file system may be served by a process (FUSE) or by a machine that does not answer. So at
+ *    first only what the kernel has at hand is looked up (RESOLVE_CACHED), and the file's own file
+ *    system is not asked what it is (mounts.c). That goes well nearly always. Where somebody else
+ *    would have to be asked, a child does all of this, which can be given up: see opener.h.
  *
  * A process that is gone leaves its last rights. If its root directory was not ours, its names mean
  * nothing any more.
@@ -49,6 +55,8 @@
 #define OVERRIDE    (1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH)
 #define HOLLOW_FROM ((off_t)256 << 20)
 #define GROUPS_MOST 65536u
+/* Somebody else would have to be asked. */
+#define WOULD_WAIT (-EINPROGRESS)
 
 struct rights {
 	uid_t uid;
@@ -91,15 +99,6 @@ static uint32_t own_override(void)
 	return own_capabilities(data) ? OVERRIDE : data[0].effective & OVERRIDE;
 }
 
-/* Capabilities of another user namespace say nothing about files of ours. */
-static bool same_user_namespace(pid_t pid)
-{
-	char theirs[64], own[64];
-
-	return proc_readlink(pid, "ns/user", theirs, sizeof(theirs)) > 0 &&
-	       proc_readlink(getpid(), "ns/user", own, sizeof(own)) > 0 && !strcmp(theirs, own);
-}
-
 static int read_groups(struct rights *r, const char *at)
 {
 	size_t room = 0;
@@ -132,7 +131,8 @@ static int rights_parse(struct rights *r, pid_t pid, const char *status)
 		return -EINVAL;
 	r->uid = uid[3];
 	r->gid = gid[3];
-	if (same_user_namespace(pid))
+	/* capabilities of another user namespace say nothing about files of ours */
+	if (proc_same_namespace(pid, "ns/user"))
 		r->override = (uint32_t)status_mask(status, "CapEff") & OVERRIDE;
 	return read_groups(r, status_find(status, "Groups"));
 }
@@ -278,26 +278,24 @@ static int find_plainly(int root, const char *path)
 	return -errno;
 }
 
-static int find(int root, const char *path)
+static int find(int root, const char *path, uint64_t more)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
-				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | more };
 	int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 
 	/* an old kernel, or a container's filter */
-	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM) && !more)
 		return find_plainly(root, path);
 	return fd >= 0 ? fd : -errno;
 }
 
-int outside_reopen(int fd, uint64_t most)
+/* Takes over FD. */
+static int open_found(int fd, uint64_t most)
 {
+	int opened = check(fd, most);
 	char name[32];
-	int opened;
 
-	if (fd < 0)
-		return fd;
-	opened = check(fd, most);
 	snprintf(name, sizeof(name), "fd/%d", fd);
 	if (!opened)
 		opened = proc_open(getpid(), name, FILE_FLAGS);
@@ -305,17 +303,67 @@ int outside_reopen(int fd, uint64_t most)
 	return opened;
 }
 
-static int open_in(int root, const char *path, uint64_t most)
+/* What is asked of the thread or the child that opens. */
+struct job {
+	const struct rights *rights; /* NULL: ours */
+	pid_t pid;		     /* who names the file; 0: we */
+	int root;
+	const char *path; /* NULL: ROOT is the file, opened with O_PATH */
+	uint64_t most;
+	int result;
+};
+
+/* Without anybody's being asked, or WOULD_WAIT. */
+static int find_at_once(const struct job *job)
 {
-	return outside_reopen(find(root, path), most);
+	int fd = find(job->root, job->path, RESOLVE_CACHED);
+
+	if (fd == -EAGAIN)
+		return WOULD_WAIT;
+	/* before Linux 5.12, or a filter: the look-up cannot be told to ask nobody */
+	if (fd == -EINVAL || fd == -ENOSYS || fd == -EPERM)
+		return mounts_are_local(job->pid) ? find(job->root, job->path, 0) : WOULD_WAIT;
+	return fd;
 }
 
-struct job {
-	const struct rights *rights;
-	int root, result;
-	const char *path;
-	uint64_t most;
-};
+static int open_at_once(const struct job *job)
+{
+	int fd = job->path ? find_at_once(job) : fcntl(job->root, F_DUPFD_CLOEXEC, 3);
+
+	if (fd < 0)
+		return job->path ? fd : -errno;
+	if (mount_kind(job->pid, fd) == MOUNT_LOCAL)
+		return open_found(fd, job->most);
+	close(fd);
+	return WOULD_WAIT;
+}
+
+static bool has_magic(int fd, uint32_t magic)
+{
+	struct statfs fs;
+
+	return !fstatfs(fd, &fs) && (uint32_t)fs.f_type == magic;
+}
+
+/* In a child of its own. */
+static int open_patiently(void *arg, bool *copy)
+{
+	const struct job *job = arg;
+	int err = job->rights ? rights_take(job->rights) : 0, fd;
+	enum mount_kind kind;
+
+	if (err)
+		return err == -EPERM ? -EACCES : err;
+	fd = job->path ? find(job->root, job->path, 0) : job->root;
+	if (fd < 0)
+		return fd;
+	kind = mount_kind(job->pid, fd);
+	fd = open_found(fd, job->most);
+	*copy = fd >= 0 && (kind == MOUNT_SERVED ||
+			    (kind == MOUNT_UNKNOWN && (has_magic(fd, FUSE_SUPER_MAGIC) ||
+						       has_magic(fd, OVERLAYFS_SUPER_MAGIC))));
+	return fd;
+}
 
 static void *with_rights(void *arg)
 {
@@ -323,7 +371,7 @@ static void *with_rights(void *arg)
 
 	job->result = rights_take(job->rights);
 	if (!job->result)
-		job->result = open_in(job->root, job->path, job->most);
+		job->result = open_at_once(job);
 	else if (job->result == -EPERM)
 		job->result = -EACCES;
 	return NULL;
@@ -333,25 +381,54 @@ static void *with_rights(void *arg)
  * Another fsuid makes the whole process one that only root may look into, as if it had been
  * set-user-ID: that is taken back.
  */
-static int open_as(const struct rights *r, int root, const char *path, uint64_t most)
+static int open_by_thread(struct job *job)
 {
-	struct job job = { .rights = r, .root = root, .path = path, .most = most };
 	int dumpable = prctl(PR_GET_DUMPABLE), err;
 	sigset_t all, was;
 	pthread_t thread;
 
-	if (rights_are_ours(r))
-		return open_in(root, path, most);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &was);
-	err = pthread_create(&thread, NULL, with_rights, &job);
+	err = pthread_create(&thread, NULL, with_rights, job);
 	pthread_sigmask(SIG_SETMASK, &was, NULL);
 	if (err)
 		return -err;
 	pthread_join(thread, NULL);
 	if (dumpable == 1)
 		prctl(PR_SET_DUMPABLE, 1);
-	return job.result;
+	return job->result;
+}
+
+/* R == NULL: with our rights. PID: who has named the file; 0: we. */
+static int open_as(const struct rights *r, pid_t pid, int root, const char *path, uint64_t most)
+{
+	struct job job = { .rights = r && !rights_are_ours(r) ? r : NULL,
+			   .pid = pid,
+			   .root = root,
+			   .path = path,
+			   .most = most };
+	int fd = job.rights ? open_by_thread(&job) : open_at_once(&job);
+
+	return fd == WOULD_WAIT ? opener_open(pid, path, open_patiently, &job, root) : fd;
+}
+
+int outside_reopen(pid_t pid, int fd, uint64_t most)
+{
+	struct job job = { .pid = pid, .root = fd, .most = most };
+	char name[PATH_MAX], link[32];
+	int opened;
+
+	if (fd < 0)
+		return fd;
+	opened = open_at_once(&job);
+	if (opened == WOULD_WAIT) {
+		snprintf(link, sizeof(link), "fd/%d", fd);
+		opened = proc_readlink(getpid(), link, name, sizeof(name)) < 0
+				 ? -EACCES
+				 : opener_open(pid, name, open_patiently, &job, fd);
+	}
+	close(fd);
+	return opened;
 }
 
 /* ---- whose names they are ------------------------------------------------ */
@@ -377,8 +454,9 @@ static bool is_our_root(int fd)
 {
 	struct statx theirs, own;
 
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_MNT_ID, &theirs) ||
-	    statx(AT_FDCWD, "/", 0, STATX_INO | STATX_MNT_ID, &own))
+	/* without asking whom the file system is served by */
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO | STATX_MNT_ID, &theirs) ||
+	    statx(AT_FDCWD, "/", AT_STATX_DONT_SYNC, STATX_INO | STATX_MNT_ID, &own))
 		return false;
 	return theirs.stx_ino == own.stx_ino && theirs.stx_dev_major == own.stx_dev_major &&
 	       theirs.stx_dev_minor == own.stx_dev_minor && theirs.stx_mnt_id == own.stx_mnt_id;
@@ -472,7 +550,7 @@ static int open_ours(const struct rights *r, const char *path, uint64_t most)
 
 	if (root < 0)
 		return -errno;
-	fd = r ? open_as(r, root, path, most) : open_in(root, path, most);
+	fd = open_as(r, 0, root, path, most);
 	close(root);
 	return fd;
 }
@@ -485,7 +563,7 @@ static int open_locked(struct outside *o, const char *path, uint64_t most)
 		return open_ours(NULL, path, most);
 	root = refresh(o);
 	if (root >= 0) {
-		fd = open_as(&o->rights, root, path, most);
+		fd = open_as(&o->rights, o->pid, root, path, most);
 		close(root);
 		return fd;
 	}
@@ -543,6 +621,7 @@ const char *outside_error(int err)
 	case -EINVAL: return "it is not a regular file";
 	case -EMEDIUMTYPE: return "it is not on a file system for files";
 	case -EFBIG: return "it is too large";
+	case -ETIMEDOUT: return "its file system does not answer";
 	case -EXDEV: return "its program, which had another root directory, is gone";
 	default: return strerror(-err);
 	}

@@ -6,7 +6,9 @@
  * Such a file is looked up in the root directory of the process that named it and opened with that
  * process' rights, never with more. What a recording names is opened with the rights of the
  * recording's owner. Only regular files of ordinary file systems come back, and none above a given
- * size. A struct outside belongs to who made it; asking is safe from several threads.
+ * size. Nobody who serves a file system (FUSE) keeps the caller waiting, neither now nor when the
+ * file is read: see opener.h. Of a server far away (NFS) only the opening is not waited for.
+ * A struct outside belongs to who made it; asking is safe from several threads.
  */
 #ifndef MTRUN_OUTSIDE_H
 #define MTRUN_OUTSIDE_H
@@ -40,7 +42,8 @@ void outside_ended(struct outside *o);
 /*
  * Opens PATH, which must be absolute, for reading; it is at most MOST bytes long. O == NULL: with
  * our rights, in our root directory. A descriptor, or -errno: -EINVAL for what is no regular file,
- * -EMEDIUMTYPE for one of /proc, /sys and the like, -EFBIG, -EACCES, ...
+ * -EMEDIUMTYPE for one of /proc, /sys and the like, -EFBIG, -ETIMEDOUT: it does not come, -EACCES,
+ * ...
  */
 int outside_open(struct outside *o, const char *path, uint64_t most) MUST_USE;
 /*
@@ -50,9 +53,10 @@ int outside_open(struct outside *o, const char *path, uint64_t most) MUST_USE;
 int outside_open_debug(struct outside *o, const char *path) MUST_USE;
 /*
  * Opens for reading the file that FD, opened with O_PATH and closed here, stands for; the same
- * kinds of files, the same errors. FD < 0 is returned.
+ * kinds of files, the same errors, with our rights. PID: whose file it is; 0: ours. FD < 0 is
+ * returned.
  */
-int outside_reopen(int fd, uint64_t most) MUST_USE;
+int outside_reopen(pid_t pid, int fd, uint64_t most) MUST_USE;
 /* What an error of outside_open() means. Static, or as of strerror(). */
 const char *outside_error(int err);
 

@@ -80,6 +80,8 @@ static int proc_dir(void)
 	return fd;
 }
 
+int proc_descriptor(void) { return proc_dir(); }
+
 int proc_open(pid_t pid, const char *name, int flags)
 {
 	char path[128];
@@ -120,6 +122,14 @@ ssize_t proc_readlink(pid_t pid, const char *name, char *buf, size_t size)
 		return -errno;
 	buf[n] = '\0';
 	return n;
+}
+
+bool proc_same_namespace(pid_t pid, const char *name)
+{
+	char theirs[64], own[64];
+
+	return proc_readlink(pid, name, theirs, sizeof(theirs)) > 0 &&
+	       proc_readlink(getpid(), name, own, sizeof(own)) > 0 && !strcmp(theirs, own);
 }
 
 static ssize_t read_all(int fd, char **text)

@@ -13,6 +13,8 @@
 
 /* Opens /proc/PID/NAME (O_CLOEXEC is added). Returns a descriptor or -errno. */
 int proc_open(pid_t pid, const char *name, int flags) MUST_USE;
+/* The one of procfs itself, for a child that closes its others. Borrowed; or -errno. */
+int proc_descriptor(void) MUST_USE;
 
 /*
  * Reads /proc/PID/NAME whole into a NUL-terminated buffer that the caller frees. Returns its length
@@ -25,6 +27,9 @@ char proc_state(pid_t pid, const char *name);
 
 /* What the symbolic link /proc/PID/NAME holds, NUL-terminated. Returns its length or -errno. */
 ssize_t proc_readlink(pid_t pid, const char *name, char *buf, size_t size) MUST_USE;
+
+/* Whether PID is in the same namespace as we, NAME: one of "ns/user", "ns/pid" ... */
+bool proc_same_namespace(pid_t pid, const char *name);
 
 /*
  * Copies LEN bytes from the process' memory. Returns the bytes read (short at the first unreadable

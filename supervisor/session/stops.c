@@ -17,6 +17,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/outside.h"
 #include "base/patient.h"
 #include "base/proc.h"
 #include "session/limit_enforce.h"
@@ -367,7 +368,9 @@ static int land(struct session *s, struct process *p, pid_t tid)
 /* Says it of the first such program only: a script may run one a thousand times. */
 static void tell_lost_rights(struct session *s, const struct process *p)
 {
-	int fd = s->lost_rights_told ? -1 : proc_open(p->pid, "exe", O_RDONLY);
+	int fd = s->lost_rights_told
+			 ? -1
+			 : outside_reopen(p->pid, proc_open(p->pid, "exe", O_PATH), OUTSIDE_DEBUG);
 	const char *lost = fd < 0 ? NULL : program_lost_rights(fd);
 
 	if (lost)

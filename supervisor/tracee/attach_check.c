@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/outside.h"
 #include "base/proc.h"
 #include "symbols/elf.h"
 #include "tracee/keeper.h"
@@ -224,12 +225,12 @@ static pid_t check_threads(const struct line *l)
 /* VIA: a thread that lives. For when the kernel lets us: otherwise it hides the file. */
 static int check_program(const struct line *l, pid_t via, bool hooks_given)
 {
-	int err = 0, fd = proc_open(via, "exe", O_RDONLY);
+	int err = 0, fd = outside_reopen(via, proc_open(via, "exe", O_PATH), OUTSIDE_DEBUG);
 	char why[256];
 	struct elf *elf;
 
 	if (fd < 0)
-		return refuse(l, fd, "its executable cannot be read: %s", strerror(-fd));
+		return refuse(l, fd, "its executable cannot be read: %s", outside_error(fd));
 	elf = program_open(fd, hooks_given, &err, why, sizeof(why));
 	close(fd);
 	if (!elf)

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+# waits
+"""
+fuse - a library on a file system that a process serves: its symbols are found; when the server does
+not answer any more, mtrun says so after a second, answers everything else, can leave and be ended;
+the program goes on.
+"""
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
+import mt
+
+mt.need_mtrun()
+case = mt.cases(re.compile(''))
+ENDS = 10       # seconds until mtrun has ended; it waits for one
+MOST = 20       # seconds an answer takes, however busy the machine is
+CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 1 << 14, 1 << 18, 2
+libc = ctypes.CDLL(None, use_errno=True)
+VICTIM, SERVER = mt.build('onfuse.c', extra='-ldl'), mt.build('fuse.c')
+LIBRARY = mt.build('lib/plain_plugin.c', extra='-shared -fPIC', name='plain_plugin.so')
+DIR, SOURCE = f'{mt.tmp()}/mount', f'{mt.tmp()}/source'
+
+
+class Server:
+    def __init__(self, seconds):
+        self.p = mt.popen([SERVER, DIR, SOURCE, str(seconds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE)
+        self.works = self.p.stdout.readline() == b'ready\n'
+
+    def tell(self, command):
+        self.p.stdin.write(command.encode() + b'\n')
+        self.p.stdin.flush()
+        return self.p.stdout.readline().decode()
+
+    def end(self):
+        self.p.kill()
+        why = self.p.communicate()[1].decode()
+        libc.umount2(DIR.encode(), MNT_DETACH)
+        return why
+
+
+def turns(p):
+    p.stdin.write(b'\n')
+    p.stdin.flush()
+    return int(p.stdout.readline().split()[1])
+
+
+def goes_on(p, when):
+    before = turns(p)
+    return [] if mt.until(lambda: turns(p) > before, 10) else [f'it does not go on {when}']
+
+
+def timed(bad, a, command):
+    began = time.monotonic()
+    text = a.ask(command)
+    took = time.monotonic() - began
+    bad += [f'{command}: {took:.1f} s'] if took > MOST else []
+    return text
+
+
+def victim(where=VICTIM):
+    p = mt.popen([where, f'{DIR}/plain_plugin.so'], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                 stderr=subprocess.STDOUT)
+    return p, p.stdout.readline()
+
+
+os.mkdir(DIR)
+os.mkdir(SOURCE)
+shutil.copy(LIBRARY, SOURCE)
+shutil.copy(VICTIM, SOURCE)
+if os.getuid() or libc.unshare(CLONE_NEWNS) or libc.mount(
+        b'none', b'/', None, MS_REC | MS_PRIVATE, None):
+    mt.skip('fuse', 'no mount namespace of its own here')
+    mt.finish()
+server = Server(1)
+if not server.works:
+    mt.skip('fuse', f'no FUSE here: {server.end().strip()}')
+    mt.finish()
+server.end()
+
+for SECONDS in 0, 1000:
+    for ON in 'library', 'program':
+        @case(f'an honest server, believed for {SECONDS} s: a {ON}')
+        def _(bad):
+            s = Server(SECONDS)
+            p, _ = victim(VICTIM if ON == 'library' else f'{DIR}/onfuse')
+            a = mt.Attached(p.pid)
+            mt.until(lambda: 'plugin_make' in a.ask('report --all'), 10)
+            for command, names in (('report --all', ('plugin_make', 'plain_plugin.c')),
+                                   ('bt', ('main', 'onfuse.c'))):
+                text = timed(bad, a, command)
+                bad += [f'{name} is not in {text[:1000]}' for name in names if name not in text]
+            bad += a.leave()
+            bad += goes_on(p, 'without mtrun')
+            mt.end_group(p)
+            s.end()
+
+HOLDS = ((0, 'lookup'), (0, 'getattr'), (0, 'open'), (1000, 'open'), (1000, 'read'), (0, 'statfs'),
+         (0, 'all'))
+for SECONDS, HELD in HOLDS:
+    @case(f'{HELD} is not answered, the rest believed for {SECONDS} s')
+    def _(bad):
+        s = Server(SECONDS)
+        p, _ = victim()
+        s.tell(f'hold {HELD}')
+        a = mt.Attached(p.pid)
+        mt.until(lambda: 'plain_plugin.so' in a.ask('report --all'), 10)
+        for command in ('status', 'bt', 'threads', 'report --by stack --all'):
+            text = timed(bad, a, command)
+        named = re.search(r'plain_plugin.so\+0x', text) or HELD == 'lookup'
+        bad += [] if named else [f'no frame in {text[:1000]}']
+        bad += goes_on(p, 'under mtrun')
+        out = a.p.communicate(b'detach\n', timeout=30)[0].decode()
+        said = out.count('does not come') == out.count('\n') == 1
+        bad += [] if said else [f'said: {out[:500]!r}']
+        bad += [f'status {a.p.returncode}'] if a.p.returncode else []
+        held = int(s.tell('asked').split()[1])
+        bad += [f'{held} requests are held'] if not 0 < held < 3 else []
+        bad += goes_on(p, 'without mtrun')
+        mt.end_group(p)
+        s.end()
+
+for SIGNAL in signal.SIGTERM, signal.SIGINT:
+    for WHEN in 'it begins', 'it reports':
+        @case(f'{SIGNAL.name} while {WHEN}')
+        def _(bad):
+            s = Server(0)
+            p, _ = victim()
+            if WHEN == 'it begins':
+                s.tell('hold all')
+            a = mt.Attached(p.pid)
+            if WHEN == 'it reports':
+                mt.until(lambda: int(a.json('status')['allocs']), 10)
+                s.tell('hold all')
+                a.commands.write(b'report --all\n')
+                a.commands.flush()
+            asked = mt.until(lambda: int(s.tell('asked').split()[1]), 20)
+            bad += [] if asked else ['nothing is asked for']
+            a.p.send_signal(SIGNAL)
+            try:
+                a.p.communicate(timeout=ENDS)
+            except subprocess.TimeoutExpired:
+                bad.append(f'not done after {ENDS} s')
+            bad += goes_on(p, 'without mtrun')
+            mt.end_group(p)
+            mt.end_group(a.p)
+            s.end()
+
+mt.finish()
