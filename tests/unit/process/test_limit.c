@@ -21,15 +21,22 @@ static uint32_t parent_of(const struct process *p, uint32_t stack, uint64_t *pc)
 }
 
 static const struct process_source source = { .parent = parent_of };
-static struct module module = { .start = 0x4000, .end = 0x6000, .dead = UINT32_MAX };
-static struct module *modules[] = { &module };
+static struct modules modules;
 
 static void limited(struct process *p, unsigned threads)
 {
 	process_begin(p, threads, process_own_mapping);
 	p->source = &source;
-	p->modules = (struct modules){ .count = 1, .module = modules };
-	module.roles = 0;
+	if (!modules.count) {
+		CHECK_EQ(modules_add(&modules, &(struct module){ .path = (char *)"/no/such.so",
+								 .start = 0x4000,
+								 .end = 0x6000,
+								 .dead = UINT32_MAX }),
+			 0);
+		modules_sort(&modules);
+	}
+	p->modules = modules;
+	modules.module[0]->roles = 0;
 	CHECK_EQ(limit_switch(p, BOTH), 0);
 }
 
@@ -670,7 +677,7 @@ static void test_foreign(void)
 	limited(&p, 1);
 	q.stack = 1;
 	CHECK_EQ(judge(&p, q, 1000, 1, &c), ROOM_CROSSES);
-	module.roles = MODULE_LIBC;
+	modules.module[0]->roles = MODULE_LIBC;
 	CHECK_EQ(judge(&p, q, 1000, 1, &c), ROOM_FITS);
 	CHECK(c.growth == 0 && c.charge == 0);
 	q.kind = ROOM_BREAK;
@@ -834,7 +841,7 @@ static void test_above_foreign(void)
 	q.stack = 1;
 	CHECK(limit_above(&p, &q, &r, &c));
 	CHECK_EQ(c.charge, 5000);
-	module.roles = MODULE_LDSO;
+	modules.module[0]->roles = MODULE_LDSO;
 	CHECK(limit_above(&p, &q, &r, &c));
 	CHECK(c.charge == 0 && c.growth == 0);
 	done(&p);
