@@ -6,7 +6,7 @@
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
 #include "shell/common/shell.h"
-#include "shell/prompt/interval.h"
+#include "shell/prompt/interval_lines.h"
 
 /* `interval`: how often a usage line is printed. */
 static int command_interval(struct shell *shell, struct call *call)

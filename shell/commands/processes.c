@@ -8,7 +8,7 @@
 #include "session/ended.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
-#include "shell/common/processes.h"
+#include "shell/common/process_rows.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 

@@ -16,7 +16,7 @@
 #include "shell/common/erring.h"
 #include "shell/common/limit_text.h"
 #include "shell/common/mapping.h"
-#include "shell/common/processes.h"
+#include "shell/common/process_rows.h"
 #include "shell/common/reporting.h"
 #include "shell/common/shell.h"
 #include "shell/common/usage.h"

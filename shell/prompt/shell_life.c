@@ -27,7 +27,7 @@
 #include "shell/prompt/alias.h"
 #include "shell/prompt/grammar.h"
 #include "shell/prompt/interactive.h"
-#include "shell/prompt/interval.h"
+#include "shell/prompt/interval_lines.h"
 #include "shell/prompt/screen.h"
 #include "shell/serve/serve.h"
 

@@ -76,7 +76,7 @@ void answer_send(struct answer *a);
 
 /* ---- those who make them: without the session's lock --------------------- */
 
-/* api.c: /api/v1/NAME */
+/* api_commands.c: /api/v1/NAME */
 void answer_command(struct answer *a, const char *name);
 /* served_profile.c: pprof; TOTAL: what was allocated. Later, if `seconds` says so */
 void answer_profile(struct answer *a, bool total);

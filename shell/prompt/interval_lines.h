@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * interval.h - the usage lines of -i and `interval`: every TIME one for each process that runs, at
+ * interval_lines.h - the usage lines of -i and `interval`: every TIME one for each process that runs, at
  * the prompt and while commands are at work.
  */
 #ifndef MTRUN_INTERVAL_H

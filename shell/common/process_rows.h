@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* processes.h - the list of processes as JSON, for `processes` and `status`. */
+/* process_rows.h - the list of processes as JSON, for `processes` and `status`. */
 #ifndef MTRUN_PROCESSES_H
 #define MTRUN_PROCESSES_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "shell/prompt/interval.h"
+#include "shell/prompt/interval_lines.h"
 
 #include <errno.h>
 #include <inttypes.h>

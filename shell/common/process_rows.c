@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "shell/common/processes.h"
+#include "shell/common/process_rows.h"
 
 #include "base/units.h"
 #include "session/ended.h"
@@ -7,7 +7,7 @@
 #include "shell/common/shell.h"
 
 /*
- * processes.c - one object for each process, those that ended included.
+ * process_rows.c - one object for each process, those that ended included.
  */
 
 static void row_json(struct json *j, const struct ended *e)
