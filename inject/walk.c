@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "blob.h"
 #include "ring.h"
+#include "whole.h"
 
 /*
  * walk.c - the call stack at a hook, as the id of a node in the image's tree of stacks.
@@ -18,9 +19,9 @@
  * continuation, so this is exact, not a guess. It costs one compare a word, and saves a rule and
  * its look-up a frame.
  *
- * Before that, each thread looks among some whole stacks that it has walked twice (wire_whole): the
- * words that such a stack depended on, innermost first. A program that allocates by turns from a
- * few places finds its stack there, without a walk to where it parts from the last one. The last
+ * Before that, each thread looks among the whole stacks that it has walked twice (whole.h): the
+ * words that such a stack depended on, innermost first. A program that allocates by turns from some
+ * hundred places finds its stack there, without a walk to where it parts from the last one. The last
  * stack stays as it is then: it is compared with memory whenever it is used.
  *
  * A word is read only if its page is known to be mapped: stack pages are proved readable once, by a
@@ -39,8 +40,7 @@
  */
 
 enum { RBP_SAME = 1, RBP_USED = 2 };
-enum { NEEDS_RBP = 1, NEEDS_RSP = 2 }; /* wire_frame.needs */
-enum { RED_ZONE = 128 };	       /* bytes below rsp that are the function's, too */
+enum { RED_ZONE = 128 }; /* bytes below rsp that are the function's, too */
 
 struct cursor {
 	uint64_t slot; /* where pc was found */
@@ -229,14 +229,6 @@ static inline bool readable(struct cursor *c, struct wire_range *r, uint64_t add
 	if (unlikely(addr & 7))
 		return false;
 	return likely(addr - r->lo < r->hi - r->lo) || range_extend(c, r, addr);
-}
-
-static inline uint64_t peek(uint64_t addr)
-{
-	uint64_t word;
-
-	__asm__(LISTED_LOAD("%1") : "=r"(word) : "m"(*(const uint64_t *)addr));
-	return word;
 }
 
 static bool may_hold(const struct wire_thread *t, uint64_t lo, uint64_t hi)
@@ -604,20 +596,33 @@ static void cursor_begin_all(struct cursor *c, struct wire_thread *t, const stru
 /* ---- the tree of stacks -------------------------------------------------- */
 
 /*
- * A node's children are in three short chains whose heads are in the node itself: going from a node
+ * A node's children are in four short chains whose heads are in the node itself: going from a node
  * to a child touches the cache lines of nodes only. A node with very many children (an
  * interpreter's loop) has the later ones in a hash table. A chain only grows, and a child is added
  * to it only if it has just been seen not to be full, so no child is in both.
+ *
+ * Each link has some bits of the hash of the child's pc beside its id (wire.h), so that hardly any
+ * other node is touched than the right one: where stacks are many each node is a cache miss.
  */
 #define CHAIN_FULL 6
 
-static uint32_t bucket_find(uint32_t id, uint32_t parent, uint64_t pc)
-{
-	const struct wire_node *node = NODES;
+static inline uint32_t pc_hash(uint64_t pc) { return (uint32_t)pc * 0x9e3779b1u; }
 
-	for (; id; id = node[id].next)
-		if (node[id].pc == pc && node[id].parent == parent)
-			return id;
+static inline uint32_t *kid_of(uint32_t parent, uint32_t hash)
+{
+	_Static_assert(WIRE_KIDS == 1u << (32 - 30), "the hash fits");
+	return NODES[parent].kid + (hash >> 30);
+}
+
+static uint32_t bucket_find(uint32_t link, uint32_t hash, uint32_t parent, uint64_t pc)
+{
+	while (link) {
+		const struct wire_node *n = &NODES[wire_link_id(link)];
+
+		if (wire_link_to(link, hash) < WIRE_NODES && n->pc == pc && n->parent == parent)
+			return wire_link_id(link);
+		link = n->next;
+	}
 	return 0;
 }
 
@@ -640,20 +645,21 @@ static inline uint32_t node_new(uint32_t parent, uint64_t pc)
 static noinline uint32_t node_insert(uint32_t parent, uint64_t pc)
 {
 	struct wire_node *node = NODES;
-	uint32_t *kid = &node[parent].kid[(uint64_t)((uint32_t)pc * 0x9e3779b1u) * WIRE_KIDS >> 32];
-	uint32_t mine = 0;
+	uint32_t hash = pc_hash(pc), *kid = kid_of(parent, hash), mine = 0;
 
 	for (;;) {
-		uint32_t *chain = kid, head = load(chain), id, length = 0;
+		uint32_t *chain = kid, head = load(chain), link, id, length = 0;
 
-		for (id = head; id; id = node[id].next, length++)
-			if (node[id].pc == pc)
+		for (link = head; link; link = node[id].next, length++) {
+			id = wire_link_id(link);
+			if (wire_link_to(link, hash) == id && node[id].pc == pc)
 				/* if another thread was first, our id stays unused */
 				return id;
+		}
 		if (unlikely(length >= CHAIN_FULL)) {
 			chain = &PROC->bucket[wire_node_hash(parent, pc) & (WIRE_BUCKETS - 1)];
 			head = load(chain);
-			id = bucket_find(head, parent, pc);
+			id = bucket_find(head, hash, parent, pc);
 			if (id)
 				return id;
 		}
@@ -663,23 +669,24 @@ static noinline uint32_t node_insert(uint32_t parent, uint64_t pc)
 			/* full: the stack ends here; the supervisor says so */
 			return parent;
 		node[mine].next = head;
-		if (__atomic_compare_exchange_n(chain, &head, mine, false, __ATOMIC_ACQ_REL,
-						__ATOMIC_ACQUIRE))
+		if (__atomic_compare_exchange_n(chain, &head, wire_link(mine, hash), false,
+						__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 			return mine;
 	}
 }
 
 static inline uint32_t node_child(uint32_t parent, uint64_t pc)
 {
-	struct wire_node *node = NODES;
-	uint32_t memo = __atomic_load_n(&node[parent].memo, __ATOMIC_RELAXED);
+	uint32_t hash = pc_hash(pc), id = wire_link_to(load(kid_of(parent, hash)), hash);
+	const struct wire_node *n = &NODES[id];
 
-	if (likely(memo && node[memo].pc == pc && node[memo].parent == parent))
-		return memo;
-	memo = node_insert(parent, pc);
-	if (memo != parent)
-		__atomic_store_n(&node[parent].memo, memo, __ATOMIC_RELAXED);
-	return memo;
+	if (likely(id - 1 < WIRE_NODES - 1)) {
+		/* a stack's new nodes were made in a row: its next ones are likely to be there */
+		__builtin_prefetch(n + 2);
+		if (likely(n->pc == pc))
+			return id;
+	}
+	return node_insert(parent, pc);
 }
 
 /* ---- the last stack ------------------------------------------------------ */
@@ -798,159 +805,6 @@ static uint32_t remember(struct wire_thread *t, struct wire_big *b, uint32_t kep
 	/* 0: some of its words lie in no range any more */
 	t->depth = unlikely(c->stacks >= WIRE_RANGES) ? 0 : kept;
 	return node;
-}
-
-/* ---- whole stacks -------------------------------------------------------- */
-
-#define WHOLE_UNLUCKY (-100) /* so many walks pass by a set that keeps missing */
-
-static inline uint32_t whole_set(uint64_t slot, uint64_t pc)
-{
-	return (uint32_t)((slot >> 3 ^ pc) * 0x9e3779b97f4a7c15ull >> 60) & (WIRE_WHOLE_SETS - 1);
-}
-
-/* The word of memory at START plus the Ith of the four OFFSETS. */
-static inline uint64_t whole_peek(uint64_t start, uint64_t offsets, int i)
-{
-	return peek(start + 8 * (offsets >> 16 * i & 0xffff));
-}
-
-/* Whether memory from START on holds the words of M, which are in groups of four. */
-static inline bool whole_holds(const struct wire_big *b, const struct wire_whole *m, uint64_t start)
-{
-	uint32_t at = m->at & (WIRE_WHOLE_LOG - 1) & ~3u, n = m->words;
-	const uint64_t *value = b->log_value + at, *slots = b->log_slot + at / 4;
-
-	if (unlikely(b->logged - m->at > WIRE_WHOLE_LOG || n > WIRE_WHOLE_LOG - at))
-		return false;
-	for (uint32_t i = 0; i < n; i += 4) {
-		uint64_t o = slots[i / 4];
-
-		if ((whole_peek(start, o, 0) ^ value[i]) |
-		    (whole_peek(start, o, 1) ^ value[i + 1]) |
-		    (whole_peek(start, o, 2) ^ value[i + 2]) |
-		    (whole_peek(start, o, 3) ^ value[i + 3]))
-			return false;
-	}
-	return true;
-}
-
-static inline bool whole_is(struct wire_thread *t, const struct wire_big *b,
-			    const struct wire_whole *m, const struct wire_range *r,
-			    const struct entry *e)
-{
-	if (m->slot != (uint64_t)&e->ra || m->pc != e->ra || m->top > r->hi ||
-	    (m->needs_rbp && m->rbp != e->reg[WIRE_RBP]) || !whole_holds(b, m, (uint64_t)&e->ra))
-		return false;
-	if (unlikely(m->truncated))
-		t->truncated++;
-	return true;
-}
-
-/* The node of the whole stack that starts at E; 0: none is known that holds. R: E's range. */
-static inline uint32_t whole_find(struct wire_thread *t, struct wire_big *b,
-				  const struct wire_range *r, const struct entry *e)
-{
-	uint32_t last = b->whole_last & (WIRE_WHOLE_SETS * WIRE_WHOLE_WAYS - 1), set;
-	const struct wire_whole *m = &b->whole[last];
-	int8_t luck;
-
-	if (likely(whole_is(t, b, m, r, e)))
-		return m->node;
-	set = whole_set((uint64_t)&e->ra, e->ra);
-	luck = b->whole_luck[set];
-	if (unlikely(luck < 0)) {
-		b->whole_luck[set] = (int8_t)(luck + 1);
-		return 0;
-	}
-	for (uint32_t i = 0; i < WIRE_WHOLE_WAYS; i++) {
-		m = &b->whole[set * WIRE_WHOLE_WAYS + i];
-		if (!whole_is(t, b, m, r, e))
-			continue;
-		b->whole_last = (uint32_t)(m - b->whole);
-		if (luck < 64)
-			b->whole_luck[set] = (int8_t)(luck + 1);
-		return m->node;
-	}
-	luck = (int8_t)(luck - 2);
-	b->whole_luck[set] = (int8_t)(luck < 0 ? WHOLE_UNLUCKY : luck);
-	return 0;
-}
-
-/*
- * Keeps the stack that was just walked, NODE, as a whole. Not if it leads out of R, the range that
- * it starts in, or has too many words.
- */
-static noinline void whole_keep(struct wire_thread *t, struct wire_big *b,
-				const struct wire_range *r, const struct entry *e, uint32_t node)
-{
-	const struct wire_frame *l = &b->last[t->depth - 1];
-	uint64_t start = (uint64_t)&e->ra, top = start + 8;
-	uint32_t words = l->checks + l->own_checks, set = whole_set(start, e->ra), at = b->logged,
-		 fours, w;
-	struct wire_whole *m;
-
-	if (!words || words > WIRE_WHOLE_WORDS)
-		return;
-	for (uint32_t i = 0; i < words; i++) {
-		uint64_t slot = b->check[i].slot;
-
-		if (slot - start >= r->hi - start || slot - start >= 8u << 16 || slot & 7)
-			return;
-		if (slot >= top)
-			top = slot + 8;
-	}
-	fours = (words + 3) & ~3u;
-	if ((at & (WIRE_WHOLE_LOG - 1)) + fours > WIRE_WHOLE_LOG)
-		at = (at | (WIRE_WHOLE_LOG - 1)) + 1;
-	w = set * WIRE_WHOLE_WAYS + (b->whole_next[set]++ & (WIRE_WHOLE_WAYS - 1));
-	m = &b->whole[w];
-	m->slot = 0;
-	b->logged = at + fours;
-	__asm__ volatile("" ::: "memory");
-	for (uint32_t i = 0; i < fours; i++) {
-		/* the outermost one again until there are four */
-		const struct wire_check *c = &b->check[i < words ? words - 1 - i : 0];
-		uint32_t to = (at + i) & (WIRE_WHOLE_LOG - 1);
-		uint64_t *o = &b->log_slot[to / 4];
-
-		b->log_value[to] = c->value;
-		*o = (i & 3 ? *o : 0) | (c->slot - start) >> 3 << 16 * (i & 3);
-	}
-	m->pc = e->ra;
-	m->rbp = e->reg[WIRE_RBP];
-	m->needs_rbp = (l->needs & NEEDS_RBP) != 0;
-	m->top = top;
-	m->node = node;
-	m->at = at;
-	m->words = (uint16_t)fours;
-	m->truncated = t->base_truncated != 0;
-	__asm__ volatile("" ::: "memory");
-	m->slot = start;
-	b->whole_last = w;
-	if (!b->whole_luck[set])
-		b->whole_luck[set] = WIRE_WHOLE_WAYS;
-}
-
-/* Keeps a stack the second time that it is walked: of many programs most stacks are seen once. */
-static inline void whole_seen(struct wire_thread *t, struct wire_big *b, const struct wire_range *r,
-			      const struct entry *e, uint32_t node)
-{
-	uint32_t *seen = &b->whole_seen[node * 0x9e3779b1u >> 26];
-
-	_Static_assert(WIRE_WHOLE_SEEN == 1u << (32 - 26), "the hash fits");
-	if (b->whole_luck[whole_set((uint64_t)&e->ra, e->ra)] < 0)
-		return;
-	if (*seen != node)
-		*seen = node;
-	else if (t->depth)
-		whole_keep(t, b, r, e, node);
-}
-
-static noinline void whole_clear(struct wire_big *b)
-{
-	for (uint32_t i = 0; i < WIRE_WHOLE_SETS * WIRE_WHOLE_WAYS; i++)
-		b->whole[i].slot = 0;
 }
 
 /* ---- the walk ------------------------------------------------------------ */

@@ -504,13 +504,13 @@ struct wire_modules {
 /*
  * A stack is a node; its parent is its caller; the chain ends at a root. Ids are dense, handed out
  * by a counter, parent < child always; a node is never changed after it was published but for
- * `next`-chains' heads and the memo. Root nodes have parent 0 and pc 0; the pseudo-frame
+ * `next`-chains' heads. Root nodes have parent 0 and pc 0; the pseudo-frame
  * [truncated] is a node with pc WIRE_PC_TRUNCATED or WIRE_PC_DEEP below the root. Node 0 means "no
  * stack".
  */
 #define WIRE_NODES	  (1u << 22)
 #define WIRE_BUCKETS	  (1u << 18) /* for children of nodes that have very many */
-#define WIRE_KIDS	  3u
+#define WIRE_KIDS	  4u
 #define WIRE_PC_TRUNCATED 1ull /* no way to go on from there */
 #define WIRE_PC_DEEP	  2ull /* deeper than --depth */
 /*
@@ -525,11 +525,24 @@ struct wire_modules {
 struct wire_node {
 	uint64_t pc;
 	uint32_t parent;
+	/* these are links, 0: none */
 	uint32_t next;		 /* in its parent's chain, or its bucket's */
-	uint32_t memo;		 /* the child found last */
-	uint32_t kid[WIRE_KIDS]; /* its first children, in three chains: see walk.c */
+	uint32_t kid[WIRE_KIDS]; /* its first children, in four chains: see walk.c */
 };
 _Static_assert(sizeof(struct wire_node) == 32, "a node is 32 bytes");
+
+/* A link to a node: its id, and above that the upper bits of the hash of its pc. */
+static inline uint32_t wire_link(uint32_t id, uint32_t hash)
+{
+	return id | (hash & ~(WIRE_NODES - 1));
+}
+static inline uint32_t wire_link_id(uint32_t link) { return link & (WIRE_NODES - 1); }
+/* The id, if LINK has the bits of HASH; else WIRE_NODES or more. Of no link: 0, or that, too. */
+static inline uint32_t wire_link_to(uint32_t link, uint32_t hash)
+{
+	return link ^ (hash & ~(WIRE_NODES - 1));
+}
+
 static inline uint32_t wire_node_hash(uint32_t parent, uint64_t pc)
 {
 	uint64_t h = (pc ^ (uint64_t)parent << 40 ^ (uint64_t)parent * 0x9e3779b97f4a7c15ull) *
@@ -740,25 +753,42 @@ struct wire_range {
 #define WIRE_STALE_SHOW 2u
 
 /*
- * Whole stacks that were seen more than once, of one thread (inject/walk.c): from the same start
- * and with the same words in memory, it is the same stack again. Their words stand in a log, which
- * is written round and round: a stack whose words were overwritten is forgotten.
+ * Whole stacks that were seen more than once, of one thread, and the tree by which one is found
+ * (inject/whole.h tells how they are used). The stacks stand one behind the other in a log; a ref
+ * names one by its place there, or with WIRE_IS_FORK a fork of the tree; 0: nothing.
  */
-#define WIRE_WHOLE_SETS	 16u
-#define WIRE_WHOLE_WAYS	 8u   /* of one start */
-#define WIRE_WHOLE_WORDS 128u /* of one stack, at most */
-#define WIRE_WHOLE_LOG	 4096u
-#define WIRE_WHOLE_SEEN	 64u
+#define WIRE_WHOLE_WORDS 128u	/* of one stack, at most; a multiple of four */
+#define WIRE_WHOLE_LOG	 32768u /* words; of those behind WIRE_WHOLE_RINGS a quarter */
+#define WIRE_WHOLE_UNIT	 4u	/* a stack begins at a multiple of so many words */
+#define WIRE_WHOLE_SEEN	 512u
+#define WIRE_STARTS	 512u
+#define WIRE_FORKS	 1024u
+#define WIRE_FORK_KIDS	 13u
+#define WIRE_IS_FORK	 0x8000u
+/* Followed by `words` / 4 words of offsets, four of 16 bits each, and by `words` values. */
 struct wire_whole {
 	uint64_t slot, pc, rbp; /* where it starts; slot 0: nothing */
-	uint64_t top;		/* its highest word is below this */
 	uint32_t node;
-	uint32_t at;	/* its first word, counted as `logged` */
 	uint16_t words; /* innermost first; a multiple of four */
-	uint8_t needs_rbp, truncated;
-	uint32_t pad;
+	uint16_t reach; /* so many words above `slot` its highest one is */
+	uint8_t needs_rbp, truncated, pad[6];
 };
-_Static_assert(sizeof(struct wire_whole) == 48, "a whole stack is 48 bytes");
+#define WIRE_WHOLE_HEAD (sizeof(struct wire_whole) / 8) /* in words */
+_Static_assert(sizeof(struct wire_whole) == 40, "a whole stack's head is 40 bytes");
+/* Stacks that have the same words up to a place, where they differ. */
+struct wire_fork {
+	uint16_t word;	/* in words above the start; or FORK_RBP, FORK_START: rbp, the start */
+	uint16_t shift; /* by which a value's hash says the kid */
+	uint16_t any;	/* the ref of a stack behind it */
+	uint16_t kid[WIRE_FORK_KIDS];
+};
+_Static_assert(sizeof(struct wire_fork) == 32, "two forks are a line");
+/* The stacks whose slot and pc have one hash. */
+struct wire_start {
+	uint16_t ref;
+	int8_t luck; /* goes up with hits; below 0: these stacks are passed by that many times */
+	uint8_t pad;
+};
 
 struct wire_thread {
 	/* written by the owner; what every hook reads is in this line */
@@ -836,16 +866,16 @@ struct wire_big {
 	struct wire_check check[WIRE_CHECKS];
 	struct wire_frame last[WIRE_DEPTH];  /* outermost first */
 	struct wire_frame fresh[WIRE_DEPTH]; /* the walk under way, innermost first */
-	_Alignas(64) struct wire_whole whole[WIRE_WHOLE_SETS * WIRE_WHOLE_WAYS];
-	uint32_t whole_last;		     /* the one that was right last */
-	uint8_t whole_next[WIRE_WHOLE_SETS]; /* the way that is filled next */
-	/* goes up with hits; below 0: the set is passed by that many times */
-	int8_t whole_luck[WIRE_WHOLE_SETS];
+	/* in the order in which they are touched: a thread of few stacks has little of it */
 	uint32_t whole_seen[WIRE_WHOLE_SEEN]; /* nodes of stacks that were walked lately */
-	uint32_t logged;		      /* words written to the log so far */
-	uint64_t log_value[WIRE_WHOLE_LOG];
-	uint64_t
-		log_slot[WIRE_WHOLE_LOG / 4]; /* where, in words above the start: four of 16 bits */
+	struct wire_start start[WIRE_STARTS];
+	uint32_t hits;	 /* stacks found since the log was empty */
+	uint32_t rest;	 /* so many walks more no stack is kept */
+	uint32_t forks;	 /* so many are in use, without the first one, which is none */
+	uint32_t logged; /* units of the log in use, without the first one, which is none */
+	/* wherever in it a stack begins, its words are in here */
+	uint64_t log[WIRE_WHOLE_LOG + WIRE_WHOLE_HEAD + 3 * WIRE_WHOLE_WORDS];
+	_Alignas(64) struct wire_fork fork[WIRE_FORKS];
 };
 
 /* Events that the ring of the BIGth big one holds, counted from 1; a power of two. */

@@ -260,7 +260,7 @@ static void stacks(void)
 			n->parent = below(8) ? (uint32_t)below(3000) : i;
 			n->pc = below(2) ? 0x400000 + below(10000) : odd();
 			n->next = (uint32_t)below(3000);
-			n->memo = (uint32_t)odd();
+			n->kid[(i + 1) % WIRE_KIDS] = (uint32_t)odd();
 			n->kid[i % WIRE_KIDS] = below(2) ? i : (uint32_t)below(3000);
 		}
 	w.process->nodes = below(3) ? 3000 + (uint32_t)below(100000) : (uint32_t)odd();

@@ -352,7 +352,7 @@ enum { FRAME_SMALL, FRAME_SAVES_RBP, FRAME_BY_RBP, FRAME_WIDE, FRAME_KINDS };
 
 struct built_stack {
 	const struct entry *entry;
-	uint64_t pc[STACK_DEPTH]; /* innermost first */
+	uint64_t pc[STACK_DEPTH], slot[STACK_DEPTH]; /* innermost first */
 	uint32_t depth;
 };
 
@@ -424,7 +424,8 @@ static struct built_stack stack_build(char *memory, uint64_t shape, uint64_t whi
 		b.pc[i] = BASE + function * 1024 + 5;
 		cfa = rsp;
 		caller_rbp = own_rbp;
-		*(uint64_t *)(cfa - 8) = b.pc[i];
+		b.slot[i] = cfa - 8;
+		*(uint64_t *)b.slot[i] = b.pc[i];
 	}
 	e = (struct entry *)(cfa - 8 - offsetof(struct entry, ra));
 	e->reg[WIRE_RBP] = caller_rbp;
@@ -462,7 +463,7 @@ static void test_remembered(void)
 		b = stack_build(memory, (now + test_random(&seed) % 2) % STACK_SHAPES,
 				(now + test_random(&seed) % (now % 3 ? 3 : 40)) % 64);
 		wrong += !is_stack(walk(t, b.entry), &b);
-		lucky += remembered->whole_luck[whole_set((uint64_t)&b.entry->ra, b.entry->ra)] > 8;
+		lucky += whole_start(remembered, b.entry)->luck > WHOLE_LUCK;
 		if (!(test_random(&seed) % 500))
 			process->flush++;
 		if (!(test_random(&seed) % 500))
@@ -483,13 +484,86 @@ static void test_remembered(void)
 	}
 }
 
+/*
+ * Stacks of one shape: each frame was called from one of four places in its caller, as two bits of
+ * PATH say.
+ */
+static struct built_stack path_build(char *memory, uint64_t path)
+{
+	struct built_stack b = stack_build(memory, 1, 0);
+
+	for (uint32_t i = 0; i < b.depth; i++, path >>= 2) {
+		b.pc[i] += path & 3;
+		*(uint64_t *)b.slot[i] = b.pc[i];
+	}
+	return b;
+}
+
+/* WALKS of PATHS stacks at random; returns how many were found whole. */
+static uint32_t paths_walk(struct wire_thread *t, char *memory, uint64_t paths, uint32_t walks)
+{
+	struct wire_big *remembered = (struct wire_big *)(uintptr_t)t->memory;
+	uint32_t wrong = 0, found = 0;
+	static uint64_t seed = 7;
+
+	for (uint32_t i = 0; i < walks; i++) {
+		struct built_stack b = path_build(memory, test_random(&seed) % paths);
+		uint32_t hits = remembered->hits;
+
+		wrong += !is_stack(walk(t, b.entry), &b);
+		found += remembered->hits == hits + 1;
+	}
+	CHECK_EQ(wrong, 0);
+	return found;
+}
+
+/* Stacks are found whole as far as there is room for them; beyond, they cost little. */
+static void test_whole(void)
+{
+	struct wire_thread *t = &process->thread[2];
+	struct wire_big *remembered = remembers(t);
+	char *memory = map(STACK_BYTES);
+
+	functions_publish();
+	process->root = process->nodes++;
+	t->big = 1;
+	paths_walk(t, memory, 4, 100);
+	CHECK_EQ(paths_walk(t, memory, 4, 1000), 1000);
+	paths_walk(t, memory, 256, 10000);
+	CHECK(paths_walk(t, memory, 256, 1000) > 990);
+	CHECK(remembered->forks > 60);
+	/* far too many: the log is full again and again, and then not used for a while */
+	paths_walk(t, memory, 1 << 14, 200000);
+	CHECK(remembered->rest > 0);
+	CHECK(paths_walk(t, memory, 1 << 14, 10000) < 100);
+	/* few again */
+	paths_walk(t, memory, 256, 2 * WHOLE_REST);
+	CHECK(paths_walk(t, memory, 256, 1000) > 990);
+	/* one of many threads has less room */
+	whole_clear(remembered);
+	t->big = WIRE_WHOLE_RINGS + 1;
+	paths_walk(t, memory, 1 << 14, 30000);
+	CHECK(remembered->logged * WIRE_WHOLE_UNIT <= WIRE_WHOLE_LOG / 4);
+	/* whatever is written there, a walk ends; a stack that is found holds */
+	for (int i = 0; i < 20000; i++) {
+		static uint64_t seed = 9;
+		char *from = (char *)remembered->start;
+		size_t bytes = sizeof(*remembered) - offsetof(struct wire_big, start);
+
+		from[test_random(&seed) % bytes] = (char)test_random(&seed);
+		t->big = 1;
+		walk(t, path_build(memory, test_random(&seed) % 256).entry);
+	}
+}
+
 /* ---- what a walk costs --------------------------------------------------- */
 
 /*
  * N walks of a KIND, for tests/system/stacks/cost.py, which counts their instructions: `hit`, the
- * stack that was there last; `near`, one whose innermost frames are others than the last one's;
- * `cold`, one of which nothing is remembered; `small`, of a thread that remembers nothing. The
- * stacks are built once, each in memory of its own.
+ * stack that was there last; `many`, one of 256 that differ in four words; `near`, one whose
+ * innermost frames are others than the last one's; `cold`, one of which nothing is remembered;
+ * `small`, of a thread that remembers nothing. The stacks are built once, each in memory of its
+ * own, but for `many`, whose words are changed.
  */
 static int cost(const char *kind, long n)
 {
@@ -509,15 +583,17 @@ static int cost(const char *kind, long n)
 	for (uint64_t i = 0; i < STACKS; i++)
 		b[i] = stack_build(map(STACK_BYTES), 1, i);
 	for (long i = 0; i < n; i++) {
-		const struct built_stack *now = &b[!strcmp(kind, "hit") ? 1 : i % STACKS];
+		const struct built_stack *now = &b[*kind == 'h' || *kind == 'm' ? 1 : i % STACKS];
 
-		if (!strcmp(kind, "near")) { /* its last stack, whose innermost frame was left */
+		if (*kind == 'n') { /* its last stack, whose innermost frame was left */
 			now = &b[1];
 			whole_clear(remembered);
 			t->depth -= t->depth > 3 ? 3 : 0;
 		}
-		if (!strcmp(kind, "cold"))
+		if (*kind == 'c')
 			process->flush++;
+		for (int k = 2; *kind == 'm' && k < 6; k++)
+			*(uint64_t *)now->slot[k] = now->pc[k] + (uint64_t)(i >> 2 * k & 3);
 		sum += walk(t, now->entry);
 	}
 	return sum ? 0 : 1;
@@ -538,5 +614,6 @@ int main(int argc, char **argv)
 	RUN(test_stale);
 	RUN(test_forget);
 	RUN(test_remembered);
+	RUN(test_whole);
 	return test_status();
 }
