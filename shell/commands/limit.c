@@ -152,16 +152,16 @@ static void print_text(const struct shell *shell, const struct call *call, const
 	FILE *out = call->out;
 
 	if (limit)
-		escape_printf(out, "limit      %" PRIu64 " byte%s (%s); at a hit: %s\n", limit,
-			      plural(limit), size_text(&size, limit),
+		escape_printf(out, "limit      %" PRIu64 " byte%s%s; at a hit: %s\n", limit,
+			      plural(limit), size_aside(&size, limit),
 			      limit_action_names[session_limit_action_now(shell->session)]);
 	else
 		fputs("limit      none\n", out);
-	escape_printf(out, "allocated  %" PRIu64 " byte%s (%s)", allocated, plural(allocated),
-		      size_text(&size, allocated));
+	escape_printf(out, "allocated  %" PRIu64 " byte%s%s", allocated, plural(allocated),
+		      size_aside(&size, allocated));
 	if (limit)
-		escape_printf(out, ", room for %" PRIu64 " (%s)", limit_room(limit, allocated),
-			      size_text(&size, limit_room(limit, allocated)));
+		escape_printf(out, ", room for %" PRIu64 "%s", limit_room(limit, allocated),
+			      size_aside(&size, limit_room(limit, allocated)));
 	escape_printf(out, "\nhits       %" PRIu64 "; %" PRIu64 " request%s refused\n",
 		      p->limit.hits, refused, plural(refused));
 	if (refused && stacks)

@@ -18,8 +18,8 @@ static int sample(struct shell *shell, struct call *call)
 	if (arguments_one(shell, call, &word))
 		return -1;
 	if (!word && period)
-		escape_printf(call->out, "one allocation per %" PRIu64 " byte%s (%s)\n", period,
-			      plural(period), size_text(&size, period));
+		escape_printf(call->out, "one allocation per %" PRIu64 " byte%s%s\n", period,
+			      plural(period), size_aside(&size, period));
 	else if (!word)
 		fputs("off: every allocation\n", call->out);
 	if (!word)

@@ -309,8 +309,8 @@ static void print_before(FILE *out, const struct process *p)
 	if (b->state == PREATTACH_KNOWN)
 		escape_printf(out,
 			      "           before %s its heap had %" PRIu64
-			      " byte%s (%s) in use, in %" PRIu64 " block%s: not among these\n",
-			      when, b->bytes, plural(b->bytes), size_text(&size, b->bytes),
+			      " byte%s%s in use, in %" PRIu64 " block%s: not among these\n",
+			      when, b->bytes, plural(b->bytes), size_aside(&size, b->bytes),
 			      b->blocks, plural(b->blocks));
 	else if (b->state == PREATTACH_UNKNOWN)
 		escape_printf(out, "           what its heap had in use before %s is unknown: %s\n",
@@ -321,8 +321,8 @@ static void print_allocated(FILE *out, const struct facts *f)
 {
 	struct text_buffer size, time;
 
-	escape_printf(out, "allocated  %s%" PRIu64 " byte%s (%s): %s%s%s%s%s\n", f->about,
-		      f->allocated, plural(f->allocated), size_text(&size, f->allocated),
+	escape_printf(out, "allocated  %s%" PRIu64 " byte%s%s: %s%s%s%s%s\n", f->about,
+		      f->allocated, plural(f->allocated), size_aside(&size, f->allocated),
 		      f->count & LEDGER_COUNT_HEAP ? "heap" : "",
 		      f->count & LEDGER_COUNT_HEAP && f->count & LEDGER_COUNT_MMAP ? " + " : "",
 		      f->count & LEDGER_COUNT_MMAP ? "mmap" : "",
@@ -330,8 +330,8 @@ static void print_allocated(FILE *out, const struct facts *f)
 		      f->count & COUNT_IMAGE ? "image" : "");
 	print_before(out, f->p);
 	escape_printf(
-		out, "peak       %s%" PRIu64 " byte%s (%s) without the image, at %s%s\n", f->about,
-		f->t.peak, plural(f->t.peak), size_text(&size, f->t.peak),
+		out, "peak       %s%" PRIu64 " byte%s%s without the image, at %s%s\n", f->about,
+		f->t.peak, plural(f->t.peak), size_aside(&size, f->t.peak),
 		time_text(&time, f->t.peak_ms),
 		ledger_is_threaded(f->p->ledger)
 			? "; approximate with several threads: their blocks below 4K are ordered to 1 ms"
@@ -345,10 +345,10 @@ static void print_limit(const struct shell *shell, FILE *out, const struct facts
 
 	if (f->limit)
 		escape_printf(out,
-			      "limit      %" PRIu64 " byte%s (%s), room for %" PRIu64
-			      " (%s); at a hit: %s",
-			      f->limit, plural(f->limit), size_text(&size, f->limit), room,
-			      size_text(&(struct text_buffer){ "" }, room),
+			      "limit      %" PRIu64 " byte%s%s, room for %" PRIu64
+			      "%s; at a hit: %s",
+			      f->limit, plural(f->limit), size_aside(&size, f->limit), room,
+			      size_aside(&(struct text_buffer){ "" }, room),
 			      limit_action_names[session_limit_action_now(shell->session)]);
 	else
 		fputs("limit      none", out);

@@ -229,6 +229,16 @@ const char *size_text(struct text_buffer *b, uint64_t bytes)
 	return b->text;
 }
 
+const char *size_aside(struct text_buffer *b, uint64_t bytes)
+{
+	struct text_buffer size;
+
+	b->text[0] = '\0';
+	if (bytes >= 1024)
+		snprintf(b->text, sizeof(b->text), " (%s)", size_text(&size, bytes));
+	return b->text;
+}
+
 const char *time_text(struct text_buffer *b, uint64_t ms)
 {
 	uint64_t s = ms / 1000;

@@ -32,6 +32,8 @@ struct text_buffer {
 };
 /* "812", "4.0K", "31.2M" (1024s), "1.50G"; to print at once. */
 const char *size_text(struct text_buffer *b, uint64_t bytes);
+/* " (31.2M)", to follow the exact number; nothing where that would be the same number. */
+const char *size_aside(struct text_buffer *b, uint64_t bytes);
 /* One word, as time_parse() takes it: "250ms", "12.3s", "3.1m", "2.1h" */
 const char *age_text(struct text_buffer *b, uint64_t ms);
 /* As age_text(), exact to the ms, by the largest unit of which there is a whole number: "90s", "1234ms" */

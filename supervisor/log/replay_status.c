@@ -114,13 +114,13 @@ static void print_process(FILE *out, const struct process *p, unsigned count,
 		escape_printf(out, "           its allocations are not known: %s\n",
 			      p->unsupervised);
 	escape_printf(out,
-		      "allocated  %s%" PRIu64 " byte%s (%s) then: heap %s%" PRIu64 ", mmap %" PRIu64
+		      "allocated  %s%" PRIu64 " byte%s%s then: heap %s%" PRIu64 ", mmap %" PRIu64
 		      ", image %" PRIu64 "\n",
 		      about, process_allocated(p, count), plural(process_allocated(p, count)),
-		      size_text(&size, process_allocated(p, count)), about, t->heap, t->mmap,
+		      size_aside(&size, process_allocated(p, count)), about, t->heap, t->mmap,
 		      p->image_bytes);
-	escape_printf(out, "peak       %s%" PRIu64 " byte%s (%s) without the image, at %s\n", about,
-		      t->peak, plural(t->peak), size_text(&size, t->peak),
+	escape_printf(out, "peak       %s%" PRIu64 " byte%s%s without the image, at %s\n", about,
+		      t->peak, plural(t->peak), size_aside(&size, t->peak),
 		      time_text(&time, t->peak_ms));
 	escape_printf(out,
 		      "blocks     %s%" PRIu64 " live; %s%" PRIu64 " allocated, %s%" PRIu64

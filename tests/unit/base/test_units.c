@@ -103,6 +103,9 @@ static void texts(void)
 	CHECK_STR(size_text(&b, 1023), "1023");
 	CHECK_STR(size_text(&b, 1024), "1.0K");
 	CHECK_STR(size_text(&b, 1048575), "1.0M");
+	CHECK_STR(size_aside(&b, 1023), "");
+	CHECK_STR(size_aside(&b, 1024), " (1.0K)");
+	CHECK_STR(size_aside(&b, UINT64_MAX), " (16.00E)");
 	CHECK_STR(size_text(&b, 1536 * 1024), "1.5M");
 	CHECK_STR(size_text(&b, 3ull << 29), "1.50G");
 	CHECK_STR(time_text(&b, 250), "250 ms");
