@@ -257,13 +257,13 @@ static uint64_t whole_value(struct wire_whole *m, uint32_t word)
 }
 
 /*
- * A new fork at WORD between BELOW, a ref whose stacks have that of OTHER there, and the stack NEW.
+ * A new fork at WORD between BELOW, a ref whose stacks have what OTHER has there, and stack ADDED.
  * 0: there is no room, or no hash tells the two apart.
  */
 static uint32_t fork_make(struct wire_big *b, uint32_t word, uint32_t below,
-			  struct wire_whole *other, uint32_t new)
+			  struct wire_whole *other, uint32_t added)
 {
-	uint64_t a = whole_value(other, word), c = whole_value(whole_at(b, new), word);
+	uint64_t a = whole_value(other, word), c = whole_value(whole_at(b, added), word);
 	uint32_t shift = 64, ref = b->forks + 1;
 	struct wire_fork *f;
 
@@ -277,37 +277,38 @@ static uint32_t fork_make(struct wire_big *b, uint32_t word, uint32_t below,
 	f = &b->fork[ref];
 	*f = (struct wire_fork){ .word = (uint16_t)word,
 				 .shift = (uint16_t)shift,
-				 .any = (uint16_t) new };
+				 .any = (uint16_t)added };
 	f->kid[fork_kid(shift, a)] = (uint16_t)below;
-	f->kid[fork_kid(shift, c)] = (uint16_t) new;
+	f->kid[fork_kid(shift, c)] = (uint16_t)added;
 	b->forks = ref;
 	return ref | WIRE_IS_FORK;
 }
 
 /*
- * Puts NEW into the tree behind *AT: in the place of nothing or of what no word tells from it, or
+ * Puts ADDED into the tree behind *AT: in the place of nothing or of what no word tells from it, or
  * beside the stacks that it parts from, by a fork of its own where it does that further in than
- * they do among each other. False: there is no room.
+ * they do among each other. What no hash tells from them is left out. False: there is no room.
  */
-static bool whole_link(struct wire_big *b, uint16_t *at, uint32_t new)
+static bool whole_link(struct wire_big *b, uint16_t *at, uint32_t added)
 {
-	struct wire_whole *m = whole_at(b, new);
+	struct wire_whole *m = whole_at(b, added);
 
 	for (int i = 0; i < WHOLE_DEEP; i++) {
 		struct wire_fork *f = *at & WIRE_IS_FORK ? fork_at(b, *at) : NULL;
 		struct wire_whole *other = whole_at(b, f ? f->any : *at);
-		uint32_t word = *at ? whole_parting(m, other) : 0, ref = new;
+		uint32_t word = *at ? whole_parting(m, other) : 0, ref = added;
 
 		if (f && (!word || whole_order(other, word) >= whole_order(other, f->word))) {
 			at = &f->kid[fork_kid(f->shift, whole_value(m, f->word))];
 			continue;
 		}
 		if (word)
-			ref = fork_make(b, word, *at, other, new);
+			ref = fork_make(b, word, *at, other, added);
+		if (!ref)
+			return b->forks + 1 < WIRE_FORKS;
 		__asm__ volatile("" ::: "memory");
-		if (ref)
-			*at = (uint16_t)ref;
-		return ref != 0;
+		*at = (uint16_t)ref;
+		return true;
 	}
 	return true;
 }
