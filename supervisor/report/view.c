@@ -302,15 +302,19 @@ struct order {
 	enum view_sort sort;
 	bool shrunk;
 	struct sites *sites;
+	int err; /* of sites_rest(): from then on all rows are alike, so that sorting ends soon */
 };
 
 static int compare(const void *pa, const void *pb, void *ctx)
 {
 	const struct view_row *a = pa, *b = pb;
-	const struct order *order = ctx;
+	struct order *order = ctx;
 	int c = 0;
 
-	sites_rest(order->sites);
+	if (!order->err)
+		order->err = sites_rest(order->sites);
+	if (order->err)
+		return 0;
 	switch (order->sort) {
 	case SORT_COUNT: c = down_or_up(a->count, b->count, order->shrunk); break;
 	case SORT_TOTAL: c = down_unsigned(a->total_size, b->total_size); break;
@@ -485,6 +489,7 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites,
 		if (v->count >= most) {
 			select_first(v, o->limit, &order);
 			cut(v, o->limit);
+			err = err ? err : order.err;
 		}
 	}
 	matcher_release(&m);
@@ -506,6 +511,10 @@ int view_make(struct view *v, const struct profile *p, struct sites *sites,
 	if (v->count && o->limit && o->sort != SORT_NONE)
 		qsort_r(v->row, v->count / 4 > o->limit ? o->limit : v->count, sizeof(*v->row),
 			compare, &order);
+	if (order.err) {
+		view_release(v);
+		return order.err;
+	}
 	cut(v, o->limit);
 	v->reversed = o->reverse;
 	if (o->reverse)

@@ -119,13 +119,15 @@ static int compare(const void *pa, const void *pb, void *ctx)
 	return a->size != b->size ? (a->size < b->size ? 1 : -1) : strcmp(a->function, b->function);
 }
 
-static int sort_children(struct tree *t)
+static int sort_children(struct tree *t, struct sites *sites)
 {
 	struct order order = { t };
 	uint32_t *list = NULL, i;
 	size_t allocated = 0, n;
+	int err = 0;
 
-	for (size_t parent = 0; parent < t->count; parent++) {
+	for (size_t parent = 0; parent < t->count && !err; parent++) {
+		err = sites_rest(sites);
 		for (n = 0, i = t->node[parent].child; i; i = t->node[i].next) {
 			if (n == allocated) {
 				size_t size = allocated ? allocated * 2 : 64;
@@ -148,7 +150,7 @@ static int sort_children(struct tree *t)
 			t->node[list[k]].next = k + 1 < n ? list[k + 1] : 0;
 	}
 	free(list);
-	return 0;
+	return err;
 }
 
 static int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
@@ -201,7 +203,7 @@ int tree_make(struct tree *t, const struct profile *p, struct sites *sites, unsi
 	}
 	free(path.frame);
 	if (!err)
-		err = sort_children(t);
+		err = sort_children(t, sites);
 	if (err)
 		tree_release(t);
 	else

@@ -161,7 +161,7 @@ def texts():
     r = script([path, '3', '%D/ask'], 'snapshot before\nwait 20ms\nwait exit\nsnapshot\ndiff before > %D/d\ndiff before peak --by stack > %D/k\ndiff peak before --by stack --stacks -n all > %D/n\n'
                'report --since before > %D/r')
     bad = []
-    if not re.search(r'^before +at .*: \d+ bytes in \d+ blocks$', r.messages, re.M):
+    if not re.search(r'^before +at .*: \d+ bytes in \d+ blocks?$', r.messages, re.M):
         bad.append(f'snapshot: {r.messages!r}')
     if not re.search(r'^\+ 50000000 \(50000000 - 0\) 1 allocs STACK#\d+$', r.file('k'), re.M) and 'spike' not in r.file('k'):
         bad.append(f'diff by stack: {r.file("k")!r}')

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "test.h"
 
+#include <errno.h>
 #include <math.h>
 #include <time.h>
 
@@ -284,6 +285,39 @@ static void matching(void)
 		CHECK_EQ(v.total_size, want[i].size);
 		view_release(&v);
 		regfree(&regex);
+	}
+	sites_free(s);
+}
+
+/* Calls of rest(); from the CTXth one on the user has enough. */
+static uint32_t rests;
+
+static int rest(void *ctx) { return ++rests >= *(uint32_t *)ctx ? -EINTR : 0; }
+
+/* Whenever the user has enough, there is no view, and nobody is asked again. */
+static void interrupted(void)
+{
+	enum { ROWS = 3000 };
+	static struct profile_row row[ROWS];
+	const struct profile p = { .has_totals = true, .count = ROWS, .row = row };
+	uint32_t enough = UINT32_MAX, all;
+	struct sites_source source = {
+		.parent = parent, .frames = frames, .rest = rest, .rest_ctx = &enough
+	};
+	struct view_options o = { .key = VIEW_STACK, .limit = VIEW_ALL };
+	struct sites *s = sites_new(&source);
+	struct view v;
+
+	for (uint32_t i = 0; i < ROWS; i++)
+		row[i] = (struct profile_row){ .stack = 5, .size = i * 7919 % ROWS, .count = 1 };
+	CHECK_EQ(view_make(&v, &p, s, &o), 0);
+	view_release(&v);
+	all = rests;
+	CHECK(all > 2 * ROWS / 256); /* also while it sorts */
+	for (enough = 1; enough < all; enough++) {
+		rests = 0;
+		CHECK_EQ(view_make(&v, &p, s, &o), -EINTR);
+		CHECK_EQ(rests, enough);
 	}
 	sites_free(s);
 }
@@ -637,6 +671,7 @@ int main(void)
 	RUN(held);
 	RUN(other_keys);
 	RUN(matching);
+	RUN(interrupted);
 	RUN(function_table);
 	RUN(difference);
 	RUN(call_tree);
