@@ -45,7 +45,6 @@
 #define ISLAND_BYTES 8192u
 #define STUB_BYTES   32u
 #define ALIGN16(n)   (((n) + 15) & ~(size_t)15)
-#define REACH	     0x7fff0000ull /* a little less than 2 GiB */
 
 _Static_assert(offsetof(struct wire_hook, entry) == 0, "the stub jumps through the first member");
 
@@ -353,7 +352,7 @@ static void module_span(const struct module *m, raddr_t *lo, raddr_t *hi)
 		raddr_t end = m->bias + seg[i].vaddr + seg[i].memsz;
 
 		if (seg[i].memsz && seg[i].vaddr + m->bias >= m->start && end > *hi &&
-		    end - m->start < REACH)
+		    end - m->start < PLANT_REACH)
 			*hi = end;
 	}
 }
@@ -363,7 +362,7 @@ static bool reaches(const struct island *island, raddr_t lo, raddr_t hi)
 	raddr_t a = island->start < lo ? island->start : lo,
 		b = island->end > hi ? island->end : hi;
 
-	return b - a < REACH;
+	return b - a < PLANT_REACH;
 }
 
 static struct island *find_island(struct plant *plant, raddr_t lo, raddr_t hi, size_t need)

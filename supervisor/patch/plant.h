@@ -16,6 +16,8 @@
 #include "base/types.h"
 #include "inject/wire.h"
 
+#define PLANT_REACH 0x7ff00000ull /* bytes that a `jmp rel32` spans, with a margin of 1 MiB */
+
 struct hook_request;
 struct module;
 struct plant;
@@ -25,8 +27,8 @@ struct plant;
  */
 struct plant_ops {
 	/*
-	 * Maps LEN bytes (page multiple) of anonymous r-x memory within 2 GiB of all of [LO, HI);
-	 * the address goes to *AT.
+	 * Maps LEN bytes (page multiple) of anonymous r-x memory within PLANT_REACH of all of
+	 * [LO, HI); the address goes to *AT.
 	 */
 	int (*map_near)(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t *at);
 	int (*write)(void *ctx, raddr_t addr, const void *buf, size_t len);

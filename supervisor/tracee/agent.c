@@ -22,6 +22,7 @@
 #include "base/proc.h"
 #include "inject/large.h"
 #include "patch/hooks.h"
+#include "patch/plant.h"
 #include "process/sampling.h"
 #include "symbols/elf.h"
 #include "tracee/journal.h"
@@ -677,8 +678,6 @@ static ssize_t reach_read(void *ctx, raddr_t addr, void *buf, size_t len)
 	return patient_read(((struct reach *)ctx)->p->via, addr, buf, len);
 }
 
-#define JUMP_REACH 0x7ff00000ull /* of a rel32, with a margin */
-
 /* The nearest hole of LEN bytes from which a 32-bit jump reaches every byte of [LO, HI); 0: none. */
 static raddr_t find_hole(const struct maps *maps, raddr_t lo, raddr_t hi, size_t len)
 {
@@ -694,7 +693,7 @@ static raddr_t find_hole(const struct maps *maps, raddr_t lo, raddr_t hi, size_t
 				at = below < lo ? below : above;
 			raddr_t far = at < lo ? hi - at : at + len - lo;
 
-			if (far < JUMP_REACH && far < distance) {
+			if (far < PLANT_REACH && far < distance) {
 				distance = far;
 				best = at;
 			}
