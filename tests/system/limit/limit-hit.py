@@ -101,8 +101,11 @@ def _(bad):
         bad.append(rows)
     if (status['limit'], status['limit_hits'], status['room'], status['allocated']) != (LIMIT, 5, LIMIT - held, held):
         bad.append({k: status.get(k) for k in ('limit', 'limit_hits', 'room', 'allocated')})
-    for text in (rf'^limit +{LIMIT} bytes \(97.7K\); at a hit: fail\nallocated +{held} bytes \(.*\), room for {LIMIT - held}( \(.*\))?\nhits +5; 5 requests refused\n'
-                 rf'total_size: 5000\n.*meets\.c +line:{LINE["take"]} +size:5000 +count:5 +take$', r'^# 0: 5000 bytes\n +5 blocks',
+    for text in (rf'^limit +{LIMIT} bytes \(97.7K\); at a hit: fail\n'
+                 rf'allocated +{held} bytes \(.*\), room for {LIMIT - held}( \(.*\))?\n'
+                 rf'hits +5; 5 requests refused\n'
+                 rf'total_size: 5000\n.*meets\.c +line:{LINE["take"]} +size:5000 +count:5 +take$',
+                 r'^# 0: 5000 bytes\n +5 blocks',
                  r'^  limit +100,000 bytes, hit 5 times, 5 requests refused$', rf'^refused at the limit:\ntotal_size: 5000\n.*line:{LINE["take"]} ',
                  r'^mtrun: the request fails; meets \(\d+\) goes on'):
         if not re.search(text, r.text, re.M):
