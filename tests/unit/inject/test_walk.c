@@ -531,7 +531,7 @@ static void test_whole(void)
 	CHECK_EQ(paths_walk(t, memory, 4, 1000), 1000);
 	paths_walk(t, memory, 256, 10000);
 	CHECK(paths_walk(t, memory, 256, 1000) > 990);
-	CHECK(remembered->forks > 60);
+	CHECK(remembered->forks > 60 && remembered->forks < 256); /* fewer than stacks */
 	/* far too many: the log is full again and again, and then not used for a while */
 	paths_walk(t, memory, 1 << 14, 200000);
 	CHECK(remembered->rest > 0);
@@ -554,6 +554,69 @@ static void test_whole(void)
 		t->big = 1;
 		walk(t, path_build(memory, test_random(&seed) % 256).entry);
 	}
+}
+
+/* The stack that T has just walked is not kept where one word of it cannot be written down. */
+static void test_whole_bounds(void)
+{
+	enum { FAR = WIRE_WHOLE_LOG / WIRE_WHOLE_UNIT };
+	struct wire_thread *t = &process->thread[3];
+	struct wire_big *b = remembers(t);
+	struct built_stack s = path_build(map(STACK_BYTES), 5);
+	struct wire_range r = { 0, 1ull << 47 };
+	uint64_t start = (uint64_t)&s.entry->ra;
+	struct wire_frame *l;
+	uint32_t node, words, units;
+
+	functions_publish();
+	process->root = process->nodes++;
+	t->big = 1;
+	node = walk(t, s.entry);
+	l = &b->last[t->depth - 1];
+	words = l->checks + l->own_checks;
+	CHECK_EQ(whole_write(t, b, &r, s.entry, node), 1);
+	units = b->logged;
+	CHECK_EQ(units, (WIRE_WHOLE_HEAD + (words + 3) / 4 * 5 + 3) / WIRE_WHOLE_UNIT);
+	/* the last place that it fits into, and the one behind */
+	b->logged = FAR - units - 1;
+	CHECK_EQ(whole_write(t, b, &r, s.entry, node), FAR - units);
+	b->logged = FAR - units + 1;
+	CHECK_EQ(whole_write(t, b, &r, s.entry, node), 0);
+	CHECK_EQ(b->logged, 0);
+	/* a word at the end of the range, below the start, too far up, at an odd address */
+	r.hi = start + 8ull * 0x20000;
+	for (int i = 0; i < 5; i++) {
+		const uint64_t at[] = { r.hi, start - 8, start + 8 * FORK_RBP, start + 12,
+					start + 8 * (FORK_RBP - 1) };
+
+		b->check[1].slot = at[i];
+		CHECK_EQ(whole_write(t, b, &r, s.entry, node), i == 4);
+		CHECK_EQ(b->logged, i == 4 ? units : 0);
+	}
+	/* as many words as there may be, and more */
+	for (uint32_t i = 0; i < 200; i++)
+		b->check[i] = (struct wire_check){ start + 8 * i, i };
+	l->own_checks = 1;
+	l->checks = WIRE_WHOLE_WORDS;
+	CHECK_EQ(whole_write(t, b, &r, s.entry, node), 0);
+	l->checks--;
+	CHECK(whole_write(t, b, &r, s.entry, node) != 0);
+	/* the last fork, and none more */
+	whole_clear(b);
+	CHECK_EQ(whole_write(t, b, &r, s.entry, node), 1);
+	CHECK_EQ(whole_write(t, b, &r, s.entry, node), b->logged / 2 + 1);
+	whole_at(b, b->logged / 2 + 1)->rbp++;
+	b->forks = WIRE_FORKS - 2;
+	for (int i = 1; i >= 0; i--)
+		CHECK_EQ(fork_make(b, FORK_RBP, 1, whole_at(b, 1), b->logged / 2 + 1),
+			 i ? WIRE_IS_FORK | (WIRE_FORKS - 1) : 0);
+	/* a fork that leads to itself */
+	for (uint32_t i = 0; i < WIRE_STARTS; i++)
+		b->start[i].ref = WIRE_IS_FORK | 1;
+	for (uint32_t i = 0; i < WIRE_FORK_KIDS; i++)
+		b->fork[1].kid[i] = WIRE_IS_FORK | 1;
+	CHECK_EQ(walk(t, s.entry), node);
+	CHECK(whole_link(b, &b->start[0].ref, 1));
 }
 
 /* ---- what a walk costs --------------------------------------------------- */
@@ -615,5 +678,6 @@ int main(int argc, char **argv)
 	RUN(test_forget);
 	RUN(test_remembered);
 	RUN(test_whole);
+	RUN(test_whole_bounds);
 	return test_status();
 }
