@@ -17,6 +17,7 @@
 #define BLOCKS 4000
 #define DEEPEST 60
 #define STACKS 6
+#define SIZE 5000 /* of the first block: no other block of the program is as large as one of these */
 
 /* Not static: then the compiler knows that the handler changes them. */
 char path[DEEPEST + 8], said[BLOCKS][DEEPEST + 8];
@@ -70,7 +71,7 @@ static inline __attribute__((always_inline)) void interrupted(void)
 
 static void get(void)
 {
-	block[blocks] = malloc(2000 + blocks);
+	block[blocks] = malloc(SIZE + blocks);
 	memcpy(said[blocks++], path, depth);
 }
 
@@ -105,6 +106,6 @@ int main(int argc, char **argv)
 	while (blocks < wanted)
 		level();
 	for (unsigned i = 0; i < blocks; i++)
-		printf("block %u %s\n", 2000 + i, said[i]);
+		printf("block %u %s\n", SIZE + i, said[i]);
 	return 0;
 }
