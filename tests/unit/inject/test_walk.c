@@ -610,6 +610,15 @@ static void test_whole_bounds(void)
 	for (int i = 1; i >= 0; i--)
 		CHECK_EQ(fork_make(b, FORK_RBP, 1, whole_at(b, 1), b->logged / 2 + 1),
 			 i ? WIRE_IS_FORK | (WIRE_FORKS - 1) : 0);
+	b->start[0].ref = 1;
+	CHECK(!whole_link(b, &b->start[0].ref, b->logged / 2 + 1));
+	CHECK_EQ(b->start[0].ref, 1);
+	/* a fork whose place is where the range ends */
+	r.hi = (start | 4095) + 1;
+	b->fork[1].word = (uint16_t)((r.hi - start) / 8);
+	CHECK(!mprotect((void *)r.hi, 4096, PROT_NONE));
+	CHECK_EQ(fork_value(&b->fork[1], &r, s.entry), 0);
+	CHECK(!mprotect((void *)r.hi, 4096, PROT_READ | PROT_WRITE));
 	/* a fork that leads to itself */
 	for (uint32_t i = 0; i < WIRE_STARTS; i++)
 		b->start[i].ref = WIRE_IS_FORK | 1;
