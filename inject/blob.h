@@ -82,6 +82,15 @@ static inline uint64_t thread_word(void)
 	"1: mov " from    \
 	", %0\n2:\n\t.pushsection .loads, \"a\"\n\t.long 1b - ., 2b - .\n\t.popsection"
 
+/* The word at ADDR, which may not be readable any more: WIRE_LOAD_FAILED then. */
+static inline uint64_t peek(uint64_t addr)
+{
+	uint64_t word;
+
+	__asm__(LISTED_LOAD("%1") : "=r"(word) : "m"(*(const uint64_t *)addr));
+	return word;
+}
+
 /*
  * thread_word() around a system call, for which a program needs no thread pointer: %fs may point to
  * what cannot be read. LOAD_FAILED then.

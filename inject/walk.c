@@ -21,8 +21,8 @@
  *
  * Before that, each thread looks among the whole stacks that it has walked twice (whole.h): the
  * words that such a stack depended on, innermost first. A program that allocates by turns from some
- * hundred places finds its stack there, without a walk to where it parts from the last one. The last
- * stack stays as it is then: it is compared with memory whenever it is used.
+ * hundred places finds its stack there, without a walk to where it parts from the last one. That
+ * one stays as it is then: it is compared with memory whenever it is used.
  *
  * A word is read only if its page is known to be mapped: stack pages are proved readable once, by a
  * system call that fails with EFAULT and has no effect otherwise, and kept as ranges per thread,
@@ -605,6 +605,8 @@ static void cursor_begin_all(struct cursor *c, struct wire_thread *t, const stru
  * other node is touched than the right one: where stacks are many each node is a cache miss.
  */
 #define CHAIN_FULL 6
+/* All threads may find a chain not full at once. What is longer, the program has made a ring. */
+#define CHAIN_MOST (CHAIN_FULL + WIRE_THREADS)
 
 static inline uint32_t pc_hash(uint64_t pc) { return (uint32_t)pc * 0x9e3779b1u; }
 
@@ -616,7 +618,7 @@ static inline uint32_t *kid_of(uint32_t parent, uint32_t hash)
 
 static uint32_t bucket_find(uint32_t link, uint32_t hash, uint32_t parent, uint64_t pc)
 {
-	while (link) {
+	for (uint32_t i = 0; link && i < WIRE_NODES; i++) {
 		const struct wire_node *n = &NODES[wire_link_id(link)];
 
 		if (wire_link_to(link, hash) < WIRE_NODES && n->pc == pc && n->parent == parent)
@@ -650,7 +652,7 @@ static noinline uint32_t node_insert(uint32_t parent, uint64_t pc)
 	for (;;) {
 		uint32_t *chain = kid, head = load(chain), link, id, length = 0;
 
-		for (link = head; link; link = node[id].next, length++) {
+		for (link = head; link && length < CHAIN_MOST; link = node[id].next, length++) {
 			id = wire_link_id(link);
 			if (wire_link_to(link, hash) == id && node[id].pc == pc)
 				/* if another thread was first, our id stays unused */

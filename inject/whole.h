@@ -31,17 +31,7 @@
 
 #include "ring.h"
 
-static inline uint64_t peek(uint64_t addr)
-{
-	uint64_t word;
-
-	__asm__(LISTED_LOAD("%1") : "=r"(word) : "m"(*(const uint64_t *)addr));
-	return word;
-}
-
 /* ---- looking for one ----------------------------------------------------- */
-
-enum { NEEDS_RBP = 1, NEEDS_RSP = 2 }; /* wire_frame.needs */
 
 enum {
 	WHOLE_HIT = 2,	/* what a stack that is found adds to its start's luck, */

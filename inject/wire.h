@@ -722,6 +722,7 @@ struct wire_hook {
 #define WIRE_PART_RING	 (WIRE_RING / 4)
 #define WIRE_FINDER	 16384u /* entries of wire_process.finder */
 
+enum { NEEDS_RBP = 1, NEEDS_RSP = 2 }; /* wire_frame.needs */
 /* One frame of the thread's last stack (inject/walk.c tells how they are used). */
 struct wire_frame {
 	uint64_t slot; /* where its pc was found */
@@ -730,7 +731,7 @@ struct wire_frame {
 	uint32_t node;
 	uint16_t checks;	/* entries of `check` before this frame's own */
 	uint8_t own_checks : 4; /* this frame's own: 1 to 3 */
-	/* what decides what lies further out, besides slot and pc: NEEDS_* of walk.c */
+	/* what decides what lies further out, besides slot and pc: NEEDS_* */
 	uint8_t needs : 4;
 	uint8_t rbp_use; /* while walking: what the frame's rule does with rbp */
 	/* while walking: where the caller's rbp was loaded from; 0: it is the same */

@@ -729,8 +729,15 @@ static void test_nodes(void)
 	CHECK_EQ(node_child(1, pc[1]), id[1]);
 	process->nodes_mapped++;
 	CHECK_EQ(node_child(1, 7), KIDS + 2);
-	/* the same pc below another one, in the same chain of a hash table, is another node */
 	process->nodes_mapped = WIRE_NODES;
+	/* a chain that the program has made a ring: the search ends */
+	for (uint32_t hash = 0, k = 0; k < WIRE_KIDS; k++, hash += 1u << 30)
+		*kid_of(id[1], hash) = wire_link(id[2], hash);
+	nodes[id[2]].next = wire_link(id[2], 0);
+	id[0] = node_child(id[1], 0x7777);
+	CHECK(nodes[id[0]].pc == 0x7777 && nodes[id[0]].parent == id[1]);
+	CHECK_EQ(node_child(id[1], 0x7777), id[0]);
+	/* the same pc below another one, in the same chain of a hash table, is another node */
 	for (uint32_t i = 0; i < 3 * WIRE_KIDS * CHAIN_FULL; i++)
 		for (uint32_t parent = 10; parent < 12; parent++)
 			node_child(parent, 16 + i * 64);
