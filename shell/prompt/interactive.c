@@ -659,8 +659,11 @@ void interactive_run(struct shell *shell)
 			prompt.resizes = shell->resizes;
 			rl_resize_terminal();
 		}
-		if (prompt.key) {
-			prompt.key = false;
+		/*
+		 * The loop may have seen the key that ended the last line, and say so only now:
+		 * readline would wait for the next one, and nothing be told meanwhile.
+		 */
+		if (prompt.key && keyboard_is_ready()) {
 			session_watch(shell->session, 0, 0, NULL, NULL);
 			/* the line is on the screen when readline changes it */
 			screen_flush(shell->screen);
@@ -669,6 +672,7 @@ void interactive_run(struct shell *shell)
 			if (shell->interrupted && !prompt.line_done)
 				clear_line();
 		}
+		prompt.key = false;
 		if (prompt.line_done)
 			take_line(shell);
 		tell_end(shell);

@@ -26,12 +26,18 @@ static int keys(void)
 	return fd < 0 ? STDIN_FILENO : fd;
 }
 
-int keyboard_take(struct shell *shell, char *text, size_t len)
+bool keyboard_is_ready(void)
 {
 	struct pollfd p = { .fd = 0, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+int keyboard_take(struct shell *shell, char *text, size_t len)
+{
 	ssize_t n;
 
-	if (poll(&p, 1, 0) <= 0)
+	if (!keyboard_is_ready())
 		return 0;
 	n = read(keys(), text, len);
 	if (n > 0)

@@ -19,6 +19,8 @@ enum { KEY_NONE = -1, KEY_STOP = -2 }; /* time is over; Ctrl-C, or there is no t
 int keyboard_key(struct shell *shell, int ms);
 /* One of KEYS, which are offered by printing QUESTION; KEY_STOP: none. */
 int keyboard_ask(struct shell *shell, const char *question, const char *keys);
+/* Whether keyboard_take() would find something: what a watch has seen may have been read since. */
+bool keyboard_is_ready(void);
 /* At least one byte, at most LEN, if there are any; 0 if not; -1: there is no terminal any more. */
 int keyboard_take(struct shell *shell, char *text, size_t len);
 

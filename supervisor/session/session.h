@@ -121,8 +121,8 @@ uint64_t session_clock(const struct session *s); /* when tracing began, in ms si
 
 /*
  * From now on session_turn() also looks at FD and calls FN once a turn when EVENTS (as for poll(2))
- * are there; with FN NULL it only does not wait any longer. EVENTS 0: no more. FN may not turn the
- * loop. 0 or -ENOSPC.
+ * are there, or were a moment ago: FN may find nothing. With FN NULL it only does not wait any
+ * longer. EVENTS 0: no more. FN may not turn the loop. 0 or -ENOSPC.
  */
 int session_watch(struct session *s, int fd, short events, void (*fn)(void *ctx, short revents),
 		  void *ctx);
