@@ -603,6 +603,10 @@ static void cursor_begin_all(struct cursor *c, struct wire_thread *t, const stru
  *
  * Each link has some bits of the hash of the child's pc beside its id (wire.h), so that hardly any
  * other node is touched than the right one: where stacks are many each node is a cache miss.
+ *
+ * Tried, not taken: a table of stacks by a 64-bit hash of all their pcs, so that a walk touches one
+ * line of it and no node. It made a pair of 65536 random stacks 40 % cheaper and one of 4096 14 %,
+ * clang and a C++ server no cheaper, and needed up to 16 bytes a node more.
  */
 #define CHAIN_FULL 6
 /* All threads may find a chain not full at once. What is longer, the program has made a ring. */
