@@ -38,11 +38,11 @@ class Gauge:
 
 class Load:
     """mtrun, given commands one by one."""
-    def __init__(self, blocks, stacks, size=32, threads=False, mtrun=None):
+    def __init__(self, blocks, stacks, size=32, threads=False, mtrun=None, options=('-q',)):
         self.dir = mt.tempfile.mkdtemp(dir=mt.tmp())
         self.gauge = Gauge(os.path.join(self.dir, 'gauge'))
         victim = [mt.build('loaded.c'), str(blocks), str(stacks), self.gauge.path, str(size)] + (['threads'] if threads else [])
-        self.p = mt.popen([mtrun or mt.MTRUN, '-q', '-X', '-', '--'] + victim, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.dir)
+        self.p = mt.popen([mtrun or mt.MTRUN, *options, '-X', '-', '--'] + victim, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.dir)
         if not mt.until(lambda: self.gauge.ready or self.p.poll() is not None, 120) or not self.gauge.ready:
             self.end()
             raise RuntimeError('the program did not come up: ' + self.rest.decode(errors='replace')[-300:])
