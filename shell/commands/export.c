@@ -119,11 +119,10 @@ static int agree(const struct shell *shell, struct call *call, struct request *r
 		return shell_error(
 			shell, call,
 			"--total cannot be combined with --at or --since TIME: of the past, only what was live is kept");
-	if (r->format->flags & EXPORT_TIMELINE && (r->when.at.kind || r->total || r->s.has_regex))
-		return shell_error(
-			shell, call,
-			"%s is about the whole time and all stacks: without --at, --match and --total",
-			r->format->name);
+	if (r->format->flags & EXPORT_TIMELINE && (r->total || r->s.has_regex))
+		return shell_error(shell, call,
+				   "%s is about all stacks: without --match and --total",
+				   r->format->name);
 	if (r->format->ending && choose_ending(shell, call, r))
 		return -1;
 	return selection_agree(shell, call, &r->s);
@@ -462,6 +461,20 @@ struct looks {
 	const struct leak_report *leaks;
 };
 
+/* What is told of one moment, or of what has come since one, has no course of time. */
+static void leave_out_time(struct export *e)
+{
+	e->points = 0;
+	e->activity = NULL;
+	e->lifetimes = NULL;
+}
+
+/* Whether a format that is about the whole time is to be about one moment of the past. */
+static bool is_past(const struct request *r)
+{
+	return r->format->flags & EXPORT_TIMELINE && r->when.at.kind;
+}
+
 static int write_file(struct shell *shell, struct call *call, struct request *r,
 		      const struct looks *looks)
 {
@@ -490,13 +503,15 @@ static int write_file(struct shell *shell, struct call *call, struct request *r,
 		x.export.sites = sites;
 		x.export.total = r->total;
 		x.export.moment = moment;
-		if (r->when.has_since) { /* what has come since has no course of its own */
-			x.export.points = x.activity.count = 0;
-			x.export.lifetimes = NULL;
-		}
 		x.export.residency = looks->mapping ? &looks->mapping->residency : NULL;
 		x.export.kept = looks->mapping ? &looks->mapping->kept : NULL;
 		x.export.leaks = looks->leaks;
+		if (r->when.has_since || is_past(r))
+			leave_out_time(&x.export);
+		if (is_past(r)) {
+			x.export.now_ms = view.ms;
+			x.export.parts = NULL; /* they are of now */
+		}
 		err = is_stdout(r) ? print(shell, call, r, &x.export)
 				   : save(shell, call, r, &x.export);
 		exporting_release(&x);
@@ -511,8 +526,8 @@ static int write_all(struct shell *shell, struct call *call, struct request *r)
 {
 	struct mapping mapping;
 	struct leak_report leaks;
-	bool mapped = look_at_memory(shell, r->format, &mapping);
-	bool searched = look_for_leaks(shell, r->format, &leaks);
+	bool mapped = !is_past(r) && look_at_memory(shell, r->format, &mapping);
+	bool searched = !is_past(r) && look_for_leaks(shell, r->format, &leaks);
 	struct looks looks = { mapped ? &mapping : NULL, searched ? &leaks : NULL };
 	int bad = write_file(shell, call, r, &looks);
 
@@ -560,7 +575,7 @@ const struct command cmd_export = {
 		"  html        one page: memory over time, flame graph and sites of any moment or range, leaks, what RSS is made of: a browser, offline *\n"
 		"\n"
 		"FILE - is standard output, or what > or | say: `export folded - | flamegraph.pl > x.svg`; graph writes dot's language to it.\n"
-		"Those with a * are about the whole time, and take --base only: then without a course of time.\n"
+		"Those with a * are about the whole time and all stacks; with --at or --base they are of that moment, or of what has come since.\n"
 		"\n"
 		"  --at TIME|peak  what was live then, as in `report`\n"
 		"  --base FILE     what has come since a snapshot or a TIME, or what is more than in a .heap file, as in `report --since`\n"

@@ -114,7 +114,7 @@ enum export_flags {
 	EXPORT_SIGNED = 1,
 	/* wants the totals, too: rows with nothing live are in the view */
 	EXPORT_TOTALS = 2,
-	/* is about the whole time and all stacks: no option goes with it */
+	/* is about the whole time, unless one moment is asked for, and about all stacks */
 	EXPORT_TIMELINE = 4,
 	EXPORT_BINARY = 8, /* no text: nothing for a terminal */
 	/* wants to have what resident memory is made of */

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # timeout: 300
 """
-base.py - what has come between two .heap files, or since a snapshot or a time: text as jeprof prints it with --base, report and tree, and each export in a
-reader of its own.
+base.py - what has come between two .heap files, or since a snapshot or a time: text as jeprof prints it with --base, report and tree, and each export, of a
+difference and of one moment, in a reader of its own.
 """
 import glob
 import json
@@ -138,12 +138,27 @@ def total_of(name):
 
 
 NEEDS = {'heap': 'jeprof', 'jemalloc': 'jeprof', 'pprof': 'go', 'massif': 'ms_print', 'heaptrack': 'heaptrack_print'}
-for name in EXPORTS:
-    if name in NEEDS and not shutil.which(NEEDS[name]) or name == 'html' and not CHROMIUM:
-        mt.skip(f'export {name} --base', f'no {NEEDS.get(name, "chromium")}')
-        continue
-    have = total_of(name)
-    mt.check(f'export {name} --base', [] if have == grown else [f'{have}, the files {grown}'])
+
+
+def totals_are(option, want):
+    """Each file's total, as its reader finds it, is WANT."""
+    for name in EXPORTS:
+        if name in NEEDS and not shutil.which(NEEDS[name]) or name == 'html' and not CHROMIUM:
+            mt.skip(f'export {name} {option}', f'no {NEEDS.get(name, "chromium")}')
+            continue
+        have = total_of(name)
+        mt.check(f'export {name} {option}', [] if have == want else [f'{have}, should be {want}'])
+
+
+totals_are('--base', grown)
+
+# ---- of a moment -------------------------------------------------------------------------------------------------------------------
+
+r = mt.plain([mt.MTRUN, '-q', '-x', '; '.join((f'wait exit; report --at peak --json > {D}/peak.json; report --json > {D}/end.json', *(
+    f'export {format} {D}/x.{ending} --at peak' for format, ending in EXPORTS.items()))), mt.build('phases.cc')], cwd=D)
+peak, end = (json.loads(read(f'{name}.json'))['total_size'] for name in ('peak', 'end'))
+mt.check('export --at peak', [] if not r.err and peak > end else [r.err, peak, end])
+totals_are('--at peak', peak)
 
 # ---- of a program that runs --------------------------------------------------------------------------------------------------------
 

@@ -456,8 +456,8 @@ def tables(said):
 
 
 def options(victim):
-    r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; export massif --at peak /dev/null', victim])
-    mt.check('massif takes no --at', [] if b'massif is about the whole time' in r.err else [r.err])
+    r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; export massif --total /dev/null', victim])
+    mt.check('massif takes no --total', [] if b'massif is about all stacks' in r.err else [r.err])
     r = mt.plain([mt.MTRUN, '-q', '-S', '-x', '; '.join(f'export {f} {path("none")}' for f in ('massif', 'heaptrack', 'dhat', 'speedscope', 'csv', 'json', 'html')),
                   '-x', 'quit', victim])
     mt.check('nothing allocated yet', [r.err] if r.err.strip() else [])
