@@ -53,12 +53,12 @@ class Load:
 
     def answer(self):
         text = b''
-        while not text.endswith(b'-THE-END-\n'):
+        while b'-THE-END-\n' not in text:
             more = os.read(self.p.stderr.fileno(), 1 << 20)
             if not more:
                 raise RuntimeError('mtrun is gone: ' + text.decode(errors='replace')[-300:])
             text += more
-        return text[:-10]
+        return text[:text.index(b'-THE-END-')]      # (with -vv something is told of `echo`, too)
 
     def ask(self, command):
         self.begin(command)
