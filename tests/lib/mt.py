@@ -220,6 +220,15 @@ def queued(*pids):
     return found
 
 
+def let_time_pass(pid, ms):
+    """For MS milliseconds by the clock of PID, an mtrun: its threads have waited for a processor for less than 50 ms beside them."""
+    late = 50
+    while late >= 50:
+        before = queued(pid)
+        time.sleep((ms + 50) / 1000)
+        late = max([(after - before.get(thread, after)) / 1e6 for thread, after in queued(pid).items()], default=0)
+
+
 def stolen():
     """Milliseconds in which a processor of this machine could have run, and its host let others run."""
     with open('/proc/stat') as f:
