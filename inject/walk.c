@@ -603,10 +603,6 @@ static void cursor_begin_all(struct cursor *c, struct wire_thread *t, const stru
  *
  * Each link has some bits of the hash of the child's pc beside its id (wire.h), so that hardly any
  * other node is touched than the right one: where stacks are many each node is a cache miss.
- *
- * Tried, not taken: a table of stacks by a 64-bit hash of all their pcs, so that a walk touches one
- * line of it and no node. It made a pair of 65536 random stacks 40 % cheaper and one of 4096 14 %,
- * clang and a C++ server no cheaper, and needed up to 16 bytes a node more.
  */
 #define CHAIN_FULL 6
 /* All threads may find a chain not full at once. What is longer, the program has made a ring. */
@@ -695,6 +691,75 @@ static inline uint32_t node_child(uint32_t parent, uint64_t pc)
 	return node_insert(parent, pc);
 }
 
+/* ---- stacks by their paths ----------------------------------------------- */
+
+/*
+ * A stack that is known is found by the hash of its pcs, in one line of a table: where stacks are
+ * many the nodes on the way to it, a cache miss each, are not touched. (For 65536 random stacks
+ * that halves what is added to a pair, for 4096 it takes a tenth off.) Only where the table does not
+ * have it its nodes are looked for, from the next frame further out whose node is known.
+ */
+static inline struct wire_path *path_line(uint64_t path)
+{
+	uint64_t line = path >> (load(&PROC->path_shift) & 63);
+
+	return PROC->path[line & ((1u << WIRE_PATH_BITS) - 1)];
+}
+
+/* The node of the stack whose path is PATH; 0: it is not known. */
+static inline uint32_t path_find(uint64_t path)
+{
+	const struct wire_path *line = path_line(path);
+
+	for (uint32_t i = 0; i < WIRE_PATH_WAYS; i++)
+		if (load(&line[i].hash) == path) {
+			uint64_t id = load(&line[i].node) ^ wire_path_tag(path);
+
+			return likely(id < WIRE_NODES) ? (uint32_t)id : 0;
+		}
+	return 0;
+}
+
+static void path_add(uint64_t path, uint32_t node)
+{
+	uint32_t i;
+	struct wire_path *line;
+
+	store(&PROC->path_shift, wire_path_shift(load(&PROC->nodes) - PROC->root));
+	line = path_line(path);
+	for (i = 0; i < WIRE_PATH_WAYS && load(&line[i].hash) && load(&line[i].hash) != path; i++)
+		;
+	if (i == WIRE_PATH_WAYS)
+		i = node % WIRE_PATH_WAYS;
+	store(&line[i].hash, path);
+	store(&line[i].node, wire_path_tag(path) | node);
+}
+
+/* The node of B's frame I, made of the next one further out whose node is known. */
+static noinline uint32_t node_of(struct wire_big *b, uint32_t i)
+{
+	uint32_t from = i, node;
+
+	while (from && !b->last[from].node)
+		from--;
+	node = b->last[from].node;
+	while (from < i) {
+		node = node_child(node, b->last[++from].pc);
+		b->last[from].node = node;
+	}
+	path_add(b->last[i].path, node);
+	return node;
+}
+
+static inline uint32_t node_at(struct wire_big *b, uint32_t i)
+{
+	struct wire_frame *f = &b->last[i];
+
+	if (!f->node)
+		f->node = path_find(f->path);
+	return likely(f->node) ? f->node : node_of(b, i);
+}
+
 /* ---- the last stack ------------------------------------------------------ */
 
 /* How many of the first FRAMES remembered frames still hold. */
@@ -766,13 +831,14 @@ static inline uint32_t remember_words(struct wire_big *b, uint32_t checks, uint6
 static uint32_t remember(struct wire_thread *t, struct wire_big *b, uint32_t kept, uint32_t count,
 			 uint32_t base, const struct cursor *c)
 {
-	uint32_t node = base, checks;
+	uint64_t path = base;
+	uint32_t checks;
 	bool outer_needs = false;
 
 	if (kept) {
 		struct wire_frame *l = &b->last[kept - 1];
 
-		node = l->node;
+		path = l->path;
 		outer_needs = l->needs & NEEDS_RBP;
 		checks = l->checks + l->own_checks;
 		/* it was perhaps reached from another function, which saved rbp elsewhere */
@@ -788,11 +854,12 @@ static uint32_t remember(struct wire_thread *t, struct wire_big *b, uint32_t kep
 		struct wire_frame *f = &b->fresh[--count];
 		struct wire_frame *to = &b->last[kept++];
 
-		node = node_child(node, f->pc);
+		path = wire_path_on(path, f->pc);
 		to->slot = f->slot;
 		to->pc = f->pc;
 		to->rbp = f->rbp;
-		to->node = node;
+		to->node = kept > 1 ? 0 : node_child(base, f->pc);
+		to->path = path;
 		outer_needs = (f->rbp_use & RBP_USED) || ((f->rbp_use & RBP_SAME) && outer_needs);
 		to->needs = outer_needs ? NEEDS_RBP : 0;
 		if (unlikely(f->pc & WIRE_PC_EXACT)) {
@@ -810,7 +877,7 @@ static uint32_t remember(struct wire_thread *t, struct wire_big *b, uint32_t kep
 	}
 	/* 0: some of its words lie in no range any more */
 	t->depth = unlikely(c->stacks >= WIRE_RANGES) ? 0 : kept;
-	return node;
+	return node_at(b, kept - 1);
 }
 
 /* ---- the walk ------------------------------------------------------------ */

@@ -51,7 +51,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC   0x316e7572746d0000ull /* "\0\0mtrun1" */
-#define WIRE_VERSION 8
+#define WIRE_VERSION 9
 
 /* ---- the beacon: written by mtrun; only `bell` is written by the target ---- */
 
@@ -550,6 +550,43 @@ static inline uint32_t wire_node_hash(uint32_t parent, uint64_t pc)
 	return (uint32_t)(h >> 43); /* 21 bits */
 }
 
+/*
+ * Stacks by the hash of their path, the pcs from the root on. An entry's `node` has other bits of
+ * the hash above the id: where two threads have written one at once, and it has a half of each, it
+ * is nobody's. The lines in use double with the nodes below the root; then all are found anew.
+ *
+ * Two stacks with one hash would be taken for one. It has 64 bits: with 10^6 stacks the odds are
+ * below 10^-7.
+ */
+#define WIRE_PATH_BITS 15
+#define WIRE_PATH_WAYS 4u
+struct wire_path {
+	uint64_t hash, node;
+};
+
+/* The hash of the path that goes on from PATH to PC. Of a root: its id. */
+static inline uint64_t wire_path_on(uint64_t path, uint64_t pc)
+{
+	unsigned __int128 m = (unsigned __int128)(path ^ pc ^ 0x243f6a8885a308d3ull) *
+			      0x9e3779b97f4a7c15ull;
+
+	return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
+/* What an entry of PATH has above the id. */
+static inline uint64_t wire_path_tag(uint64_t path)
+{
+	return path * 0xff51afd7ed558ccdull & ~(uint64_t)(WIRE_NODES - 1);
+}
+
+/* A hash shifted by this is its line's number, when there are so many NODES. */
+static inline uint32_t wire_path_shift(uint32_t nodes)
+{
+	uint32_t bits = 28 - (uint32_t)__builtin_clz(nodes | 512); /* up to 8 bytes a node */
+
+	return 64 - (bits < WIRE_PATH_BITS ? bits : WIRE_PATH_BITS);
+}
+
 #define WIRE_RULES 65536u
 /* direct mapped; each process has its own, as it has its own modules */
 #define WIRE_CACHE_BITS 15
@@ -725,17 +762,20 @@ struct wire_hook {
 enum { NEEDS_RBP = 1, NEEDS_RSP = 2 }; /* wire_frame.needs */
 /* One frame of the thread's last stack (inject/walk.c tells how they are used). */
 struct wire_frame {
-	uint64_t slot; /* where its pc was found */
-	uint64_t pc;   /* the pc; WIRE_PC_EXACT if it was interrupted */
-	uint64_t rbp;  /* rbp in that frame */
-	uint32_t node;
+	uint64_t slot;		/* where its pc was found */
+	uint64_t pc;		/* the pc; WIRE_PC_EXACT if it was interrupted */
+	uint64_t rbp;		/* rbp in that frame */
+	uint32_t node;		/* 0: not known */
 	uint16_t checks;	/* entries of `check` before this frame's own */
 	uint8_t own_checks : 4; /* this frame's own: 1 to 3 */
 	/* what decides what lies further out, besides slot and pc: NEEDS_* */
 	uint8_t needs : 4;
 	uint8_t rbp_use; /* while walking: what the frame's rule does with rbp */
-	/* while walking: where the caller's rbp was loaded from; 0: it is the same */
-	uint64_t rbp_slot;
+	union {
+		/* while walking: where the caller's rbp was loaded from; 0: it is the same */
+		uint64_t rbp_slot;
+		uint64_t path; /* remembered: the hash of its path */
+	};
 	/*
 	 * while walking: where rsp was loaded from (signal frames, re-aligned stacks), 0: nowhere
 	 */
@@ -968,6 +1008,7 @@ struct wire_process {
 	uint32_t stacks_taken; /* a bit for each of `stack` */
 	uint32_t fsgsbase;     /* rdfsbase may be used */
 	uint32_t bigs;	       /* of the big ones, that are mapped */
+	uint32_t path_shift;   /* wire_path_shift() of now; 0: `path` is empty */
 	/* of a thread that the supervisor has sent to the service loop, or that made the agent */
 	struct wire_mail mail;
 	_Alignas(64) uint64_t ticket; /* tickets given out */
@@ -1002,6 +1043,7 @@ struct wire_process {
 	struct wire_modules modules[2];
 	_Alignas(4096) uint64_t cache[WIRE_RULE_CACHE]; /* see wire_cache_entry() */
 	uint32_t bucket[WIRE_BUCKETS];
+	_Alignas(64) struct wire_path path[1u << WIRE_PATH_BITS][WIRE_PATH_WAYS];
 	_Alignas(64) uint32_t nodes; /* ids given out so far; may exceed WIRE_NODES when full */
 	_Alignas(4096) uint8_t stack[WIRE_STACKS][WIRE_STACK_SIZE];
 	_Alignas(4096) struct wire_thread thread[WIRE_THREADS];

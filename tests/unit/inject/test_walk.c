@@ -556,6 +556,101 @@ static void test_whole(void)
 	}
 }
 
+/* ---- stacks by their paths ----------------------------------------------- */
+
+/* How many entries of the table of paths differ from those of BEFORE. */
+static uint32_t paths_changed(const void *before)
+{
+	const struct wire_path *was = before, *now = process->path[0];
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < sizeof(process->path) / sizeof(*now); i++)
+		n += was[i].hash != now[i].hash || was[i].node != now[i].node;
+	return n;
+}
+
+static void *paths_copy(void)
+{
+	return memcpy(malloc(sizeof(process->path)), process->path, sizeof(process->path));
+}
+
+/* Each stack is one node, whether its path is in the table or not, and whatever is there. */
+static void test_paths(void)
+{
+	enum { PATHS = 1 << 14 };
+	struct wire_thread *t = &process->thread[4];
+	struct wire_big *remembered = remembers(t);
+	char *memory = map(STACK_BYTES);
+	static uint32_t node[PATHS];
+	uint64_t seed = 3;
+	uint32_t nodes_then = 0, wrong = 0;
+	void *before;
+
+	functions_publish();
+	memset(process->path, 0, sizeof(process->path));
+	process->root = process->nodes++;
+	t->big = 1;
+	for (uint32_t round = 0; round < 4; round++) {
+		for (uint32_t i = 0; i < PATHS; i++) {
+			struct built_stack b = path_build(memory, i);
+			uint32_t found = walk(t, b.entry);
+
+			wrong += !is_stack(found, &b) || (round && found != node[i]);
+			node[i] = found;
+		}
+		nodes_then = round ? nodes_then : process->nodes;
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK_EQ(process->nodes, nodes_then);
+	/* nearly all are found there: what is not is added, in the place of another one */
+	before = paths_copy();
+	for (uint32_t i = 0; i < PATHS; i++)
+		wrong += walk(t, path_build(memory, i).entry) != node[i];
+	CHECK(paths_changed(before) < PATHS / 8);
+	free(before);
+	/* words of two entries mixed, and others */
+	for (uint32_t i = 0; i < 20 * PATHS; i++) {
+		struct wire_path *all = process->path[0];
+		size_t n = sizeof(process->path) / sizeof(*all);
+		struct wire_path *a = &all[test_random(&seed) % n];
+		uint32_t k = (uint32_t)(test_random(&seed) % PATHS);
+
+		if (i % 2)
+			a->node = all[test_random(&seed) % n].node;
+		else
+			a->node ^= 1ull << test_random(&seed) % 64 & ~(uint64_t)(WIRE_NODES - 1);
+		process->path_shift = (uint32_t)test_random(&seed);
+		wrong += walk(t, path_build(memory, k).entry) != node[k];
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK_EQ(process->nodes, nodes_then);
+	/* another root has other stacks */
+	process->root = process->nodes++;
+	process->flush++;
+	for (uint32_t i = 0; i < PATHS; i++) {
+		struct built_stack b = path_build(memory, i);
+		uint32_t found = walk(t, b.entry);
+
+		wrong += found <= process->root || !is_stack(found, &b);
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK_EQ(remembered->last[0].node, process->root + 1);
+}
+
+/* How many lines there are for so many nodes: up to 8 bytes a node, and no more than all. */
+static void test_path_shift(void)
+{
+	CHECK_EQ(wire_path_shift(0), 58); /* a page */
+	for (uint32_t n = 512; n < WIRE_NODES; n += n / 3) {
+		uint64_t bytes = (1ull << (64 - wire_path_shift(n))) * WIRE_PATH_WAYS *
+				 sizeof(struct wire_path);
+
+		CHECK(bytes <= 8ull * n && bytes <= sizeof(process->path));
+		CHECK(bytes > 4ull * n || bytes == sizeof(process->path));
+	}
+	CHECK_EQ(wire_path_shift(~0u), 64 - WIRE_PATH_BITS);
+}
+
 /* The stack that T has just walked is not kept where one word of it cannot be written down. */
 static void test_whole_bounds(void)
 {
@@ -688,5 +783,7 @@ int main(int argc, char **argv)
 	RUN(test_remembered);
 	RUN(test_whole);
 	RUN(test_whole_bounds);
+	RUN(test_paths);
+	RUN(test_path_shift);
 	return test_status();
 }
