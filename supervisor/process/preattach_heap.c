@@ -51,7 +51,7 @@
 #define BINS	 127u
 #define FASTBINS 10u
 #define TRIES	 4	       /* of an arena that goes while it is walked */
-#define LONGEST	 5000000000ull /* ns of processor time: a heap that changes may have no end */
+#define LONGEST	 8000000000ull /* ns; 1 GB takes half a second of an idle machine */
 /* chunks that must make sense for a walk to begin in the unknown */
 #define CHAIN 12u
 /* a heap's greatest size, unless a tunable says that they consist of huge pages */
@@ -82,7 +82,7 @@ struct heap {
 
 struct walk {
 	const struct preattach_memory *memory;
-	uint64_t until; /* clock_thread_ns() */
+	uint64_t until; /* CLOCK_MONOTONIC, ns */
 	uint8_t *window;
 	raddr_t at; /* of the window */
 	size_t have;
@@ -167,7 +167,7 @@ static int chunk(struct walk *w, raddr_t at, raddr_t end, uint64_t word[2])
 {
 	if (in_window(w, at, word, 16))
 		return 0;
-	if (clock_thread_ns() > w->until)
+	if (clock_ns() > w->until)
 		return -ETIME;
 	if (w->meanwhile)
 		w->meanwhile(w->ctx);
@@ -305,7 +305,7 @@ static int follow(struct walk *w, struct pages *p, raddr_t at, uint64_t size)
 	for (unsigned i = 1; i < 1u << 24; i++) {
 		raddr_t shown = word[2] ^ (at + 16) >> 12;
 
-		if (i % 1024 == 0 && clock_thread_ns() > w->until)
+		if (i % 1024 == 0 && clock_ns() > w->until)
 			return -ETIME;
 		w->free += size;
 		w->blocks -= w->blocks > 0;
@@ -369,7 +369,7 @@ static uint32_t int_at(const struct data *d, size_t at)
 /* From the arena whose state is at FROM through the others and back. */
 static bool is_ring(const struct data *d, raddr_t from, raddr_t next, unsigned prefix)
 {
-	for (unsigned i = 0; i < ARENAS && clock_thread_ns() < d->until; i++) {
+	for (unsigned i = 0; i < ARENAS && clock_ns() < d->until; i++) {
 		if (next == from - prefix)
 			return true;
 		if (!next || next & 7 ||
@@ -738,7 +738,7 @@ ssize_t preattach_heap_blocks(const struct glibc_malloc *g, const struct preatta
 			      struct preattach_block **out)
 {
 	struct finding found = { 0 };
-	struct walk w = { .memory = memory, .until = clock_thread_ns() + LONGEST, .found = &found };
+	struct walk w = { .memory = memory, .until = clock_ns() + LONGEST, .found = &found };
 	struct allocator a = { .prefix = (unsigned)(g->state_bytes - sizeof(struct state)),
 			       .sbrk_base = g->first };
 	int err;
@@ -784,7 +784,7 @@ bool preattach_heap_find(const struct process *p, struct glibc_malloc *to)
 	const struct module *libc = libc_of(p);
 	pid_t via = p->via;
 	struct preattach_memory memory = { read_process, &via };
-	struct walk w = { .memory = &memory, .until = clock_thread_ns() + LONGEST };
+	struct walk w = { .memory = &memory, .until = clock_ns() + LONGEST };
 	struct allocator a = { 0 };
 
 	if (!libc || find_allocator(&a, libc, &w))
@@ -816,7 +816,7 @@ void preattach_heap_measure(struct preattach_heap *b, const struct process *p,
 	pid_t via = p->via;
 	struct preattach_memory memory = { read_process, &via };
 	struct walk w = {
-		.memory = &memory, .until = clock_thread_ns() + LONGEST, .meanwhile = meanwhile, .ctx = ctx
+		.memory = &memory, .until = clock_ns() + LONGEST, .meanwhile = meanwhile, .ctx = ctx
 	};
 	struct allocator a = { 0 };
 	const char *why = NULL;
