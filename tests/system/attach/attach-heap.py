@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
+# serial
 # timeout: 200
 """
 attach-heap - how much of the heap was in use before the attach, against the victim's own mallinfo2(): in `status` and as a row of the reports, beside
