@@ -221,12 +221,12 @@ def queued(*pids):
 
 
 def let_time_pass(pid, ms):
-    """For MS milliseconds by the clock of PID, an mtrun: its threads have waited for a processor for less than 50 ms beside them."""
-    late = 50
-    while late >= 50:
-        before = queued(pid)
-        time.sleep((ms + 50) / 1000)
-        late = max([(after - before.get(thread, after)) / 1e6 for thread, after in queued(pid).items()], default=0)
+    """Until the clock of PID, an mtrun, has gone on by MS: it stands while its thread waits for a processor."""
+    before, began, stood = queued(pid), time.monotonic(), 0
+    while (time.monotonic() - began) * 1000 - stood < ms:
+        time.sleep(0.01)
+        now = queued(pid)
+        stood = max([(now[t] - before[t]) / 1e6 for t in now if t in before], default=0)
 
 
 def stolen():

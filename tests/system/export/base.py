@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # timeout: 300
 """
-base.py - what has come between two .heap files, or since a snapshot or a time: text as jeprof prints it with --base, report and tree, and each export, of a
-difference and of one moment, in a reader of its own.
+base.py - what has come between two .heap files, or since a snapshot or a time: text as jeprof prints it
+with --base, report and tree, and each export, of a difference and of one moment, in a reader of its own.
 """
 import glob
 import json
@@ -154,8 +154,9 @@ totals_are('--base', grown)
 
 # ---- of a moment -------------------------------------------------------------------------------------------------------------------
 
-r = mt.plain([mt.MTRUN, '-q', '-x', '; '.join((f'wait exit; report --at peak --json > {D}/peak.json; report --json > {D}/end.json', *(
-    f'export {format} {D}/x.{ending} --at peak' for format, ending in EXPORTS.items()))), mt.build('phases.cc')], cwd=D)
+commands = ['wait exit', f'report --at peak --json > {D}/peak.json', f'report --json > {D}/end.json']
+commands += [f'export {format} {D}/x.{ending} --at peak' for format, ending in EXPORTS.items()]
+r = mt.plain([mt.MTRUN, '-q', '-x', '; '.join(commands), mt.build('phases.cc')], cwd=D)
 peak, end = (json.loads(read(f'{name}.json'))['total_size'] for name in ('peak', 'end'))
 mt.check('export --at peak', [] if not r.err and peak > end else [r.err, peak, end])
 totals_are('--at peak', peak)

@@ -157,11 +157,13 @@ TABLE = {
         sh('postgres', 'echo "create table t(a int, b text); insert into t select i, md5(i::text) from generate_series(1, 3000) i; create index x on t(b);'
            ' select count(*), min(b) from t where b > \'8\'; select nothing" | postgres --single -D data -O postgres 2>&1 | sed "s/[-0-9]* [0-9:.]* UTC \\[[0-9]*\\] //; /LOG:/d"; '
            'rm -f data/postmaster.pid', needs=['postgres'], prepare=database, unprivileged=True, vary='^data/'),
-        sh('redis-server', 'redis-server --port 0 --unixsocket "$PWD/s" --save "" --logfile /dev/null --daemonize no & ' + LISTENS +
+        sh('redis-server',
+           'redis-server --port 0 --unixsocket "$PWD/s" --save "" --logfile /dev/null --daemonize no & ' + LISTENS +
            'redis-cli -s s eval "for i = 1, 3000 do redis.call(\'set\', \'k\' .. i, string.rep(\'v\', i % 50)) end return redis.call(\'dbsize\')" 0; '
            'redis-cli -s s set n 0; for i in 1 2 3; do redis-cli -s s incr n; done; redis-cli -s s nosuch; redis-cli -s s shutdown nosave; wait $!',
            needs=['redis-server', 'redis-cli', 'perl']),
-        sh('nginx', f'nginx -e stderr -p "$PWD/" -c nginx.conf & {LISTENS}{GET}; kill -QUIT $!; wait $!; echo $?',
+        sh('nginx',
+           f'nginx -e stderr -p "$PWD/" -c nginx.conf & {LISTENS}{GET}; kill -QUIT $!; wait $!; echo $?',
            files={'nginx.conf': NGINX}, needs=['nginx', 'perl']),
         sh('tmux', 'tmux -L t -f /dev/null new-session -d -x 80 -y 24 "echo in the window >out; tmux -L t wait-for -S over; sleep 60"; tmux -L t wait-for over; '
            'tmux -L t list-windows -F "#{window_width} #{window_height}"; tmux -L t kill-server; while pgrep -P $$ tmux; do sleep 0.02; done; cat out', needs=['tmux', 'pgrep']),

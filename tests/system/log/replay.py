@@ -236,7 +236,7 @@ def books():
         p.stdin.write((line + '\n').encode())
         p.stdin.flush()
         said.append([int(n) for n in p.stdout.readline().split()])
-        mt.let_time_pass(p.pid, 200)
+        mt.let_time_pass(p.pid, 250)
     p.communicate(b'x 0\n', timeout=mt.TIMEOUT)
     r = ask(d, 'status --json')
     status = json.loads(r.out)
