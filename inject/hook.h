@@ -8,6 +8,7 @@
 #define MTRUN_HOOK_H
 
 #include "blob.h"
+#include "wire_hook.h"
 
 #define HOOK3(name)                                                                         \
 	uint64_t hook_##name(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h, \

@@ -7,13 +7,14 @@
 /*
  * hook_block.c - what happens around each function that gives, resizes or takes blocks.
  *
- * A limit. What a call is about to be given is charged before the real function is called (wire.h,
- * ASK_ROOM). If it is refused, the real function is called all the same, for so much that no
- * allocator and no kernel has it: so exceptions and new handlers are those of the real thing.
+ * A limit. What a call is about to be given is charged before the real function is called
+ * (wire_mail.h, ASK_ROOM). If it is refused, the real function is called all the same, for so much
+ * that no allocator and no kernel has it: so exceptions and new handlers are those of the real
+ * thing.
  *
- * Sampling. Most blocks are not told of (wire.h): what a call is about to be given is counted down
- * before the real function is called. In malloc and free entry.S does that itself, and comes here
- * only with a block that is sampled, or that may be known.
+ * Sampling. Most blocks are not told of (wire_event.h): what a call is about to be given is counted
+ * down before the real function is called. In malloc and free entry.S does that itself, and
+ * comes here only with a block that is sampled, or that may be known.
  *
  * Errors. Each event says which kind of function was called (enum wire_family), and a release that
  * looks wrong says its stack (hint.h). Whether it is wrong the supervisor decides.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "blob.h"
+#include "wire_hook.h"
 
 /* offsets.c - offsets and sizes as symbols for entry.S; and checks of the numbers written there. */
 

@@ -601,8 +601,9 @@ static void cursor_begin_all(struct cursor *c, struct wire_thread *t, const stru
  * interpreter's loop) has the later ones in a hash table. A chain only grows, and a child is added
  * to it only if it has just been seen not to be full, so no child is in both.
  *
- * Each link has some bits of the hash of the child's pc beside its id (wire.h), so that hardly any
- * other node is touched than the right one: where stacks are many each node is a cache miss.
+ * Each link has some bits of the hash of the child's pc beside its id (wire_stack.h), so that
+ * hardly any other node is touched than the right one: where stacks are many each node is a cache
+ * miss.
  */
 #define CHAIN_FULL 6
 /* All threads may find a chain not full at once. What is longer, the program has made a ring. */

@@ -9,7 +9,7 @@
 #include "base/message.h"
 #include "base/proc.h"
 #include "base/units.h"
-#include "inject/wire.h"
+#include "inject/wire_event.h"
 #include "report/classify_address.h"
 #include "report/print.h"
 #include "session/asking.h"

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "arch/insn.h"
-#include "inject/wire.h"
+#include "inject/wire_stack.h"
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP }; /* as instructions number them */
 #define FRAME_UNKNOWN INT32_MIN

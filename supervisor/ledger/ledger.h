@@ -78,8 +78,8 @@ int ledger_compact(struct ledger *l, bool compact) MUST_USE;
 bool ledger_move(struct ledger *l);
 
 /*
- * The next event of a block is of FAMILY (enum wire_family, inject/wire.h), and not of FAMILY_HEAP
- * as all others are.
+ * The next event of a block is of FAMILY (enum wire_family, inject/wire_event.h), and not of
+ * FAMILY_HEAP as all others are.
  */
 void ledger_family(struct ledger *l, unsigned family);
 
@@ -97,11 +97,10 @@ void ledger_alloc(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, 
 		  uint32_t stack);
 void ledger_release(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr, bool from_libc);
 /*
- * Sampling (inject/wire.h). ledger_sampled(): from now on there are blocks that are not told of, so
- * a release of what is not known is nothing special; PERIOD is what they are sampled with now. A
- * block that its hook has counted in the table
- * `known` comes with ledger_alloc_counted(): PERIOD is that of its sample, 0: it stands for itself
- * alone.
+ * Sampling (inject/wire_event.h). ledger_sampled(): from now on there are blocks that are not told
+ * of, so a release of what is not known is nothing special; PERIOD is what they are sampled with
+ * now. A block that its hook has counted in the table `known` comes with ledger_alloc_counted():
+ * PERIOD is that of its sample, 0: it stands for itself alone.
  */
 void ledger_sampled(struct ledger *l, uint64_t period);
 void ledger_alloc_counted(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr,
@@ -155,7 +154,10 @@ void ledger_protect(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t addr
 		    unsigned prot, uint32_t stack);
 void ledger_break(struct ledger *l, uint32_t thread, uint64_t ms, raddr_t now, raddr_t old,
 		  uint32_t stack, bool own);
-/* N events of WIRE_ALLOC and WIRE_FREE in a row (wire.h): several times faster than one by one. */
+/*
+ * N events of WIRE_ALLOC and WIRE_FREE in a row (wire_event.h): several times faster than one by
+ * one.
+ */
 struct wire_event;
 void ledger_batch(struct ledger *l, uint32_t thread, uint64_t ms, const struct wire_event *e,
 		  size_t n);

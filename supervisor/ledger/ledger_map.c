@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ledger/ledger_state.h"
 
-#include "inject/wire.h"
+#include "inject/wire_event.h"
 
 /*
  * Mappings: which ranges of addresses are the program's own, which of them are accessible, and who

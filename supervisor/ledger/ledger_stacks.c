@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ledger/ledger_state.h"
 
-#include "inject/wire.h"
+#include "inject/wire_event.h"
+#include "inject/wire_stack.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ledger/ledger_state.h"
 
-#include "inject/wire.h"
+#include "inject/wire_event.h"
 
 /*
  * Errors of the program, as the order of events per address shows them.

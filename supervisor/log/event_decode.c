@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "inject/wire.h"
+#include "inject/wire_stack.h"
 #include "ledger/ledger_replay.h"
 #include "ledger/ledger_state.h"
 

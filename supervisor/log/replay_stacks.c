@@ -10,7 +10,7 @@
 
 #include "base/message.h"
 #include "base/secret.h"
-#include "inject/wire.h"
+#include "inject/wire_stack.h"
 
 /*
  * replay_stacks.c - the stacks of a log. A stack's nodes have the numbers that they had in the

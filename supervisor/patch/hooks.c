@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "inject/wire_event.h"
 #include "patch/libc_signature.h"
 #include "symbols/elf.h"
 #include "symbols/module.h"

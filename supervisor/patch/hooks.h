@@ -7,7 +7,7 @@
 #define MTRUN_HOOKS_H
 
 #include "base/types.h"
-#include "inject/wire.h"
+#include "inject/wire_hook.h"
 
 struct elf_symbol;
 struct module;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inject/wire.h"
 #include "patch/hooks.h"
 #include "patch/inline_syscall.h"
 #include "patch/patch.h"

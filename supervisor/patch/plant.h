@@ -14,7 +14,7 @@
 #define MTRUN_PLANT_H
 
 #include "base/types.h"
-#include "inject/wire.h"
+#include "inject/wire_hook.h"
 
 #define PLANT_REACH 0x7ff00000ull /* bytes that a `jmp rel32` spans, with a margin of 1 MiB */
 

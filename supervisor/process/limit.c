@@ -31,9 +31,9 @@
  * that is not busy has seen it closed, or has stored what it charged.
  *
  * If a handler has interrupted its thread while that kept books, the handler waits for our answer,
- * so the thread stands still, and its books are exact (ASK_ROOM in wire.h): its lease is collected
- * without a barrier, but for what it may just be charging, and what is in flight and has its event
- * in the ring is not counted twice.
+ * so the thread stands still, and its books are exact (ASK_ROOM in wire_mail.h): its lease is
+ * collected without a barrier, but for what it may just be charging, and what is in flight and has
+ * its event in the ring is not counted twice.
  *
  * The target can write all of this. Its words are clamped between their last values and what we
  * gave: a target can evade its limit so, as it can by not calling malloc, but it cannot corrupt our

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * limit.h - the limit of one process: accounts of what its threads were given in advance
- * (inject/wire.h, ASK_ROOM), and whether a request fits. session/limit_enforce.h acts on one that
- * does not. Bytes and milliseconds everywhere.
+ * (inject/wire_mail.h, ASK_ROOM), and whether a request fits. session/limit_enforce.h acts on one
+ * that does not. Bytes and milliseconds everywhere.
  */
 #ifndef MTRUN_LIMIT_H
 #define MTRUN_LIMIT_H
 
 #include "base/types.h"
-#include "inject/wire.h"
+#include "inject/wire_mail.h"
 #include "process/limit_books.h"
 
 struct process;

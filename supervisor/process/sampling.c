@@ -14,7 +14,7 @@
  * sampling.c - sampling switched on and off while the threads of the target are wherever they are.
  *
  * On. The period is set: from then on hooks count each block that they tell of in `known`
- * (inject/wire.h), and still tell of every release. A hook may have read the period just before, so
+ * (wire_event.h), and still tell of every release. A hook may have read the period just before, so
  * every thread is made to pass a memory barrier, and then we wait until each was seen once not to
  * keep books: what it tells of after that is counted. What was told before is taken out of the
  * rings into the ledger, whose blocks are counted now. Then every block that the ledger has or will

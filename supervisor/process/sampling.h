@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * sampling.h - switches sampling on and off in one process (inject/wire.h says what its hooks do).
- * The state is in struct process.
+ * sampling.h - switches sampling on and off in one process (inject/wire_event.h says what its hooks
+ * do). The state is in struct process.
  */
 #ifndef MTRUN_SAMPLING_H
 #define MTRUN_SAMPLING_H
 
 #include "base/types.h"
-#include "inject/wire.h"
+#include "inject/wire_event.h"
 
 struct process;
 

@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "base/hash_index.h"
-#include "inject/wire.h"
+#include "inject/wire_stack.h"
 #include "report/stacks.h"
 
 /*

@@ -15,7 +15,6 @@
 #include <zlib.h>
 
 #include "base/outside.h"
-#include "inject/wire.h"
 #include "ledger/ledger.h"
 #include "report/heapfile_import.h"
 #include "symbols/symbols.h"

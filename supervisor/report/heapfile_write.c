@@ -11,7 +11,7 @@
 #include "base/array.h"
 #include "base/escape.h"
 #include "base/intern.h"
-#include "inject/wire.h"
+#include "inject/wire_stack.h"
 #include "ledger/ledger.h"
 #include "symbols/elf.h"
 

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/hash_index.h"
-#include "inject/wire.h"
+#include "inject/wire_stack.h"
 
 /*
  * Reports ask for the site of every stack, again and again; stacks share most of their nodes. So

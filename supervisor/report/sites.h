@@ -49,7 +49,10 @@ void sites_clear(struct sites *s);
  * The caller of NODE, 0 when there is none (roots are left out: the outermost frame has parent 0).
  */
 uint32_t sites_parent(struct sites *s, uint32_t node);
-/* Its pc as the source has it (with WIRE_PC_EXACT, or a pseudo-frame's: inject/wire.h); 0: none. */
+/*
+ * Its pc as the source has it (with WIRE_PC_EXACT, or a pseudo-frame's: inject/wire_stack.h); 0:
+ * none.
+ */
 uint64_t sites_pc(struct sites *s, uint32_t node);
 /* The frames at NODE, innermost first; [truncated] and "no stack" are frames too. count >= 1. */
 struct symbol_frames sites_frames(struct sites *s, uint32_t node);

@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "base/search.h"
-#include "inject/wire.h"
+#include "inject/wire_stack.h"
 
 /*
  * An array in the order of the ids, which need not follow each other: a file has only those nodes

@@ -8,7 +8,7 @@
 #define MTRUN_NOTE_H
 
 #include "base/types.h"
-#include "inject/wire.h"
+#include "inject/wire_mail.h"
 
 struct elf;
 

@@ -3,8 +3,8 @@
  * agent.h - our part inside a target: it is brought in, given work, kept up with the target's
  * modules, taken out.
  *
- * Everything but the way in and out happens through a mailbox (wire.h): the thread that serves it
- * runs by itself, so that mtrun may die at any instant. Functions return 0 or -errno; after a
+ * Everything but the way in and out happens through a mailbox (wire_mail.h): the thread that serves
+ * it runs by itself, so that mtrun may die at any instant. Functions return 0 or -errno; after a
  * failure the target's thread is alive and can go on.
  */
 #ifndef MTRUN_AGENT_H

@@ -7,7 +7,7 @@
 #define MTRUN_STREAM_H
 
 #include "base/types.h"
-#include "inject/wire.h"
+#include "inject/wire_event.h"
 
 struct ledger;
 struct shared;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * callframe.h - reads DWARF call frame information (.eh_frame, or an uncompressed .debug_frame)
- * into the rules of wire.h. Pure: bytes in, rules out. Nothing in the bytes is trusted: all reads
- * are bounded, every loop eats input, what makes no sense becomes "no rule" for the addresses it is
- * about. Addresses here are the file's own (virtual addresses before relocation), offsets are from
- * `lo`.
+ * into the rules of wire_stack.h. Pure: bytes in, rules out. Nothing in the bytes is trusted: all
+ * reads are bounded, every loop eats input, what makes no sense becomes "no rule" for the addresses
+ * it is about. Addresses here are the file's own (virtual addresses before relocation), offsets are
+ * from `lo`.
  */
 #ifndef MTRUN_CALLFRAME_H
 #define MTRUN_CALLFRAME_H
 
 #include "base/types.h"
-#include "inject/wire.h"
+#include "inject/wire_stack.h"
 
 struct callframe_source {
 	/* the section, borrowed; must stay while the list is used */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * cfi.h - turns a module's .eh_frame into the tables that the trampoline walks stacks with (wire.h:
- * wire_rule, wire_module). Written into the image's pool once per module and never changed. Knows
- * the file only; no process, no clock.
+ * cfi.h - turns a module's .eh_frame into the tables that the trampoline walks stacks with
+ * (wire_stack.h: wire_rule, wire_module). Written into the image's pool once per module and never
+ * changed. Knows the file only; no process, no clock.
  *
  * What it takes (one core of a 2 GHz server): libc 0.8 ms, libstdc++ 1 ms, gdb (154 K rows) 4 ms,
  * libLLVM-14 (950 K rows) 31 ms; musl's libc, which has no call frame information, 8 ms. A file
@@ -12,7 +12,7 @@
 #define MTRUN_CFI_H
 
 #include "base/types.h"
-#include "inject/wire.h"
+#include "inject/wire_stack.h"
 
 struct module;
 struct elf;

@@ -14,7 +14,7 @@
 #define MTRUN_CFI_SYNTHESIZE_H
 
 #include "base/types.h"
-#include "inject/wire.h"
+#include "inject/wire_stack.h"
 
 /* code without CFI: [start, end), the file's virtual addresses, sorted */
 struct cfi_synth_range {

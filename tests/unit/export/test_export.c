@@ -9,7 +9,7 @@
 #include "export/call_graph.h"
 #include "export/export.h"
 #include "export/xml.h"
-#include "inject/wire.h"
+#include "inject/wire_stack.h"
 #include "supervisor/export/profile.pb-c.h"
 
 /*

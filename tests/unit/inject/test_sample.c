@@ -5,7 +5,7 @@
  * for; and the ledger with sampled blocks.
  */
 #include "inject/sample.h"
-#include "inject/wire.h"
+#include "inject/wire_event.h"
 #include "ledger/block_list.h"
 #include "ledger/weights.h"
 #include "test.h"

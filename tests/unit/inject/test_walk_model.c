@@ -2,7 +2,7 @@
 /*
  * test_walk_model.c - stacks with frames of every kind, against a second, plain walk that remembers
  * nothing: as they are built, and after one word that may decide something has changed. What the
- * second walk does is what wire.h says of the rules.
+ * second walk does is what wire_stack.h says of the rules.
  */
 #include "walk_alone.h"
 

@@ -4,7 +4,7 @@
  * when they were begun; in both layouts of the table, and while one becomes the other. And how long
  * a slice takes.
  */
-#include "inject/wire.h"
+#include "inject/wire_event.h"
 #include "ledger/block_list.h"
 #include "test.h"
 

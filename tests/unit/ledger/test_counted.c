@@ -3,7 +3,7 @@
  * test_counted.c - sampling in the ledger: blocks that stand for others, the table `known` of the
  * process, in which each block is counted that a hook has counted, and both in forked children.
  */
-#include "inject/wire.h"
+#include "inject/wire_event.h"
 #include "ledger/ledger.h"
 #include "test.h"
 

@@ -6,7 +6,8 @@
  */
 #include "blocks/blocks.h"
 #include "blocks/page_set.h"
-#include "inject/wire.h"
+#include "inject/wire_event.h"
+#include "inject/wire_stack.h"
 #include "ledger/block_list.h"
 #include "ledger/ledger_state.h"
 #include "test.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "inject/wire.h"
+#include "inject/wire_event.h"
 #include "ledger/ledger.h"
 
 #include "test.h"

@@ -4,7 +4,8 @@
  * checkpoint, and what was live at each interval. The truth is the live ledger (test_ledger.c has a
  * model for that).
  */
-#include "inject/wire.h"
+#include "inject/wire_event.h"
+#include "inject/wire_stack.h"
 #include "ledger/ledger.h"
 #include "ledger/ledger_replay.h"
 #include "ledger/timeline.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inject/wire.h"
+#include "inject/wire_stack.h"
 #include "test.h"
 
 static struct log_input input(const struct log_bytes *b)

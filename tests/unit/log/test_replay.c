@@ -4,7 +4,6 @@
  * one file and in several, whole, cut and damaged. What is asked of the log must be what the ledger
  * itself says.
  */
-#include "inject/wire.h"
 #include "ledger/ledger.h"
 #include "ledger/timeline.h"
 #include "log/event_encode.h"

@@ -20,6 +20,7 @@
 
 #include "base/maps.h"
 #include "base/proc.h"
+#include "inject/wire.h"
 #include "patch/hooks.h"
 #include "patch/plant.h"
 #include "symbols/elf.h"

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "inject/wire.h"
+#include "inject/wire_event.h"
 #include "ledger/block_list.h"
 #include "process/profile.h"
 #include "process/profile_make.h"

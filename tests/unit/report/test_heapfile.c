@@ -8,7 +8,7 @@
 #include <zlib.h>
 
 #include "base/outside.h"
-#include "inject/wire.h"
+#include "inject/wire_stack.h"
 #include "report/compare.h"
 #include "report/heapfile.h"
 #include "report/view.h"

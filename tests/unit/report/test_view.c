@@ -5,7 +5,7 @@
 #include <math.h>
 #include <time.h>
 
-#include "inject/wire.h"
+#include "inject/wire_stack.h"
 #include "process/profile.h"
 #include "report/print.h"
 #include "report/sites.h"

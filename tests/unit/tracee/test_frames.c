@@ -10,7 +10,7 @@
  * when it is enough, for a program that runs until then.
  *
  * A session like mtrun's, with one thing more: at random moments a random thread is told to wait in
- * its next hook, before the walk (wire.h: WIRE_STALE_SHOW). While it waits it is stopped and
+ * its next hook, before the walk (wire_thread.h: WIRE_STALE_SHOW). While it waits it is stopped and
  * unwound as by `bt`, through libunwind. Then it goes on: it walks, and writes its event; the stack
  * in that event must have the same frames. The walk is the usual one, with all that the thread
  * remembers of the stacks before.

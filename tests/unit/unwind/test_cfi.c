@@ -5,8 +5,8 @@
  *
  * For every file that is there: the rule at each FDE's start and at random addresses must say what
  * dwarf_cfi_addrframe() says about the CFA, the return address and the callee-saved registers.
- * Where ours says "no rule" or "lost" it must be because a rule of wire.h cannot say it; these are
- * counted.
+ * Where ours says "no rule" or "lost" it must be because a rule of wire_stack.h cannot say it;
+ * these are counted.
  */
 #include <dwarf.h>
 #include <elf.h>
