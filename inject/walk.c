@@ -700,7 +700,7 @@ static inline uint32_t node_child(uint32_t parent, uint64_t pc)
  * that halves what is added to a pair, for 4096 it takes a tenth off.) Only where the table does not
  * have it its nodes are looked for, from the next frame further out whose node is known.
  */
-static inline struct wire_path *path_line(uint64_t path)
+static inline uint64_t *path_line(uint64_t path)
 {
 	uint64_t line = path >> (load(&PROC->path_shift) & 63);
 
@@ -710,30 +710,28 @@ static inline struct wire_path *path_line(uint64_t path)
 /* The node of the stack whose path is PATH; 0: it is not known. */
 static inline uint32_t path_find(uint64_t path)
 {
-	const struct wire_path *line = path_line(path);
+	const uint64_t *line = path_line(path);
+	uint64_t tag = wire_path_tag(path);
 
-	for (uint32_t i = 0; i < WIRE_PATH_WAYS; i++)
-		if (load(&line[i].hash) == path) {
-			uint64_t id = load(&line[i].node) ^ wire_path_tag(path);
+	for (uint32_t i = 0; i < WIRE_PATH_WAYS; i++) {
+		uint64_t id = load(&line[i]) ^ tag;
 
-			return likely(id < WIRE_NODES) ? (uint32_t)id : 0;
-		}
+		if (id - 1 < WIRE_NODES - 1)
+			return (uint32_t)id;
+	}
 	return 0;
 }
 
 static void path_add(uint64_t path, uint32_t node)
 {
 	uint32_t i;
-	struct wire_path *line;
+	uint64_t *line;
 
 	store(&PROC->path_shift, wire_path_shift(load(&PROC->nodes) - PROC->root));
 	line = path_line(path);
-	for (i = 0; i < WIRE_PATH_WAYS && load(&line[i].hash) && load(&line[i].hash) != path; i++)
+	for (i = 0; i < WIRE_PATH_WAYS && load(&line[i]); i++)
 		;
-	if (i == WIRE_PATH_WAYS)
-		i = node % WIRE_PATH_WAYS;
-	store(&line[i].hash, path);
-	store(&line[i].node, wire_path_tag(path) | node);
+	store(&line[i < WIRE_PATH_WAYS ? i : node % WIRE_PATH_WAYS], wire_path_tag(path) | node);
 }
 
 /* The node of B's frame I, made of the next one further out whose node is known. */

@@ -55,7 +55,7 @@
 #include "wire_thread.h"
 
 #define WIRE_MAGIC   0x316e7572746d0000ull /* "\0\0mtrun1" */
-#define WIRE_VERSION 9
+#define WIRE_VERSION 10
 
 /* ---- the beacon: written by mtrun; only `bell` is written by the target ---- */
 
@@ -185,7 +185,7 @@ struct wire_process {
 	struct wire_modules modules[2];
 	_Alignas(4096) uint64_t cache[WIRE_RULE_CACHE]; /* see wire_cache_entry() */
 	uint32_t bucket[WIRE_BUCKETS];
-	_Alignas(64) struct wire_path path[1u << WIRE_PATH_BITS][WIRE_PATH_WAYS];
+	_Alignas(64) uint64_t path[1u << WIRE_PATH_BITS][WIRE_PATH_WAYS];
 	_Alignas(64) uint32_t nodes; /* ids given out so far; may exceed WIRE_NODES when full */
 	_Alignas(4096) uint8_t stack[WIRE_STACKS][WIRE_STACK_SIZE];
 	_Alignas(4096) struct wire_thread thread[WIRE_THREADS];

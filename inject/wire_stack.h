@@ -105,9 +105,9 @@ struct wire_modules {
 #define WIRE_NODES	  (1u << 22)
 #define WIRE_BUCKETS	  (1u << 18) /* for children of nodes that have very many */
 #define WIRE_KIDS	  4u
-#define WIRE_PC_TRUNCATED 1ull /* no way to go on from there */
-#define WIRE_PC_DEEP	  2ull /* deeper than --depth */
-#define WIRE_DEPTH   1024u /* the most frames kept */
+#define WIRE_PC_TRUNCATED 1ull	/* no way to go on from there */
+#define WIRE_PC_DEEP	  2ull	/* deeper than --depth */
+#define WIRE_DEPTH	  1024u /* the most frames kept */
 /*
  * What a load of the trampoline's brings that faulted, and that we ended
  * (supervisor/tracee/fault_fixup.c): no pc, no thread pointer, and no rsp or rbp that leads
@@ -146,18 +146,15 @@ static inline uint32_t wire_node_hash(uint32_t parent, uint64_t pc)
 }
 
 /*
- * Stacks by the hash of their path, the pcs from the root on. An entry's `node` has other bits of
- * the hash above the id: where two threads have written one at once, and it has a half of each, it
- * is nobody's. The lines in use double with the nodes below the root; then all are found anew.
+ * Stacks by the hash of their path, the pcs from the root on. An entry has the lower bits of the
+ * hash above the id of the node; 0: none. The upper bits say its line. The lines in use double with
+ * the nodes below the root; then all are found anew.
  *
- * Two stacks with one hash would be taken for one. It has 64 bits: with 10^6 stacks the odds are
- * below 10^-7.
+ * Two stacks of which all these bits are equal would be taken for one. With 10^6 stacks they are 57,
+ * and the odds below 10^-5; with 10^5, below 10^-7.
  */
 #define WIRE_PATH_BITS 15
-#define WIRE_PATH_WAYS 4u
-struct wire_path {
-	uint64_t hash, node;
-};
+#define WIRE_PATH_WAYS 8u
 
 /* The hash of the path that goes on from PATH to PC. Of a root: its id. */
 static inline uint64_t wire_path_on(uint64_t path, uint64_t pc)
@@ -169,10 +166,7 @@ static inline uint64_t wire_path_on(uint64_t path, uint64_t pc)
 }
 
 /* What an entry of PATH has above the id. */
-static inline uint64_t wire_path_tag(uint64_t path)
-{
-	return path * 0xff51afd7ed558ccdull & ~(uint64_t)(WIRE_NODES - 1);
-}
+static inline uint64_t wire_path_tag(uint64_t path) { return path * WIRE_NODES; }
 
 /* A hash shifted by this is its line's number, when there are so many NODES. */
 static inline uint32_t wire_path_shift(uint32_t nodes)
