@@ -20,6 +20,8 @@ struct layout {
 	bool said;	  /* by mtrun itself: no command has options for it */
 };
 
+/* Whether it is for a terminal. L may be NULL. */
+static inline bool layout_on_screen(const struct layout *l) { return l && l->columns; }
 /* Whether the environment's locale has UTF-8. */
 bool layout_unicode(void);
 /* "812", "31.2M"; exact if asked for or not on a terminal. */

@@ -62,4 +62,18 @@ void print_table_json(FILE *out, const struct table *t);
 void print_tree(FILE *out, const struct tree *t, unsigned min_share, const struct layout *l);
 void print_tree_json(FILE *out, const struct tree *t);
 
+/* ---- what these have in common ---- */
+
+/* What V is of TOTAL, as `12.3%`, in TEXT. */
+const char *print_percent(char *text, size_t len, int64_t v, int64_t total);
+/* Its file, or the module that it is in. */
+const char *print_place(const struct symbol_frame *f);
+/* function, file and line, as members of the object that is open in J. */
+void print_frame_json(struct json *j, const struct symbol_frame *f);
+/* What was there before an attach, on a terminal: beside the others, and in no sum. */
+void print_before_line(FILE *out, const struct layout *l, const struct preattach_heap *b);
+/* VALUE, one of B's; null where they are not known. */
+void print_before_json(struct json *j, const char *key, const struct preattach_heap *b,
+		       uint64_t value);
+
 #endif
