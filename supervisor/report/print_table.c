@@ -60,7 +60,8 @@ struct looks {
 
 static void looks_make(struct looks *s, const struct table *t, const struct layout *l)
 {
-	*s = (struct looks){ .name = layout_on_screen(l) ? calloc(t->count + 1, sizeof(char *)) : NULL };
+	*s = (struct looks){ .name = layout_on_screen(l) ? calloc(t->count + 1, sizeof(char *))
+							 : NULL };
 	while (s->name && s->count < t->count) {
 		s->name[s->count] = name_shown(l, t->row[s->count].function);
 		if (!s->name[s->count])
