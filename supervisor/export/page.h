@@ -61,12 +61,12 @@ struct page {
 	uint32_t nsites;
 	struct column *column;
 	size_t columns;
-	struct place *place;  /* by stack id */
-	struct amount *held;  /* [key][column] */
-	struct total *total;  /* by column; NULL: not known */
-	struct life *life;    /* the same */
+	struct place *place;	   /* by stack id */
+	struct amount *held;	   /* [key][column] */
+	struct total *total;	   /* by column; NULL: not known */
+	struct life *life;	   /* the same */
 	uint32_t lost[PAGE_LEAKS]; /* by record: the node of its stack */
-	const char **module;  /* their paths, as frames have them */
+	const char **module;	   /* their paths, as frames have them */
 	size_t modules, module_room;
 	/* what the page calls nodes and frames of the trie; 0: not in it */
 	uint32_t *node_number, *frame_number;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/escape.h"
-#include "base/units.h"
 #include "report/function_name.h"
 
 /* print_table.c - the table of functions, as jeprof's `top` has it. */

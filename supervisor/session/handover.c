@@ -13,6 +13,7 @@
 #include "base/message.h"
 #include "base/proc.h"
 #include "tracee/agent.h"
+#include "tracee/mail.h"
 #include "tracee/tracer.h"
 #include "transport/heartbeat.h"
 
@@ -152,7 +153,7 @@ static int let_go(struct session *s, struct process *p, const struct shared_ques
 		s->main_ended = false;
 	session_release_threads(s, p);
 	if (self)
-		agent_answer(self->mail, self->asked);
+		mail_answer(self->mail, self->asked);
 	process_close(s, p);
 	return 0;
 stays:
@@ -252,7 +253,7 @@ static bool hand_over(struct session *s, struct process *p, const struct shared_
 		return true; /* it is on its way */
 go:
 	if (p->wire)
-		agent_answer(a->mail, a->asked);
+		mail_answer(a->mail, a->asked);
 	return true;
 }
 
@@ -272,14 +273,14 @@ static bool serve(struct session *s, struct process *p, const struct shared_ques
 			return true;
 		a->mail->answer = err ? LENT_NOT : LENT;
 		/* it does without */
-		if (!agent_answer(a->mail, a->asked) && p->lent)
+		if (!mail_answer(a->mail, a->asked) && p->lent)
 			take_back(s, p);
 		return true;
 	case ASK_BACK:
 		if (p->lent)
 			take_back(s, p);
 		if (p->wire)
-			agent_answer(a->mail, a->asked);
+			mail_answer(a->mail, a->asked);
 		return true;
 	default: return false;
 	}

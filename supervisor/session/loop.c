@@ -26,6 +26,7 @@
 #include "session/limit_enforce.h"
 #include "tracee/agent.h"
 #include "tracee/backtrace.h"
+#include "tracee/mail.h"
 #include "tracee/terminal.h"
 #include "tracee/tracer.h"
 #include "transport/heartbeat.h"
@@ -166,7 +167,7 @@ void session_serve_questions(struct session *s)
 				break;
 			default: refresh_modules(s, p, &q);
 			}
-			if (p->wire && !agent_answer(q.mail, q.asked) && q.what == ASK_ROOM)
+			if (p->wire && !mail_answer(q.mail, q.asked) && q.what == ASK_ROOM)
 				limit_unanswered(p, q.slot);
 		}
 		limit_enforce_crossed(s, p);

@@ -23,6 +23,7 @@
 #include "session/limit_enforce.h"
 #include "tracee/agent.h"
 #include "tracee/fault_fixup.h"
+#include "tracee/mail.h"
 #include "tracee/program.h"
 #include "tracee/restart.h"
 #include "tracee/stub.h"
@@ -351,7 +352,7 @@ static int land_image(struct session *s, struct process *p, pid_t tid)
 		return err;
 	if (filtered)
 		return refilter(s, tid, &l, 0) < 0 ? -ETIMEDOUT : err;
-	agent_go(&p->wire->mail);
+	mail_go(&p->wire->mail);
 	return err;
 }
 

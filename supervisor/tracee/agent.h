@@ -32,7 +32,7 @@ struct agent_settings {		   /* how a program is recorded, as the agent is told *
 /*
  * A fresh image gets an agent: TID, its only thread, is stopped at PTRACE_EVENT_EXEC and is sent
  * through the bootstrap stub. When this returns 0 the thread runs in the service loop of
- * p->wire->mail and p's hooks are armed but not planted: agent_refresh(), then agent_go(), or,
+ * p->wire->mail and p's hooks are armed but not planted: agent_refresh(), then mail_go(), or,
  * where it may make no system call, stub_take_out(L). Where it fails the thread waits, stopped or
  * in the loop: until agent_give_up() lets it go on without an agent, or it is killed.
  */
@@ -106,14 +106,6 @@ int agent_uproot(struct process *p) MUST_USE;
 int agent_leave(struct process *p, pid_t tid) MUST_USE;
 /* Whether some of it is still mapped: what a program has sealed (mseal(2)) stays. */
 bool agent_remains(const struct process *p);
-/* The thread that serves MAIL goes on. */
-void agent_go(struct wire_mail *mail);
-/*
- * The thread whose question is ASKED (shared_question.asked) goes on, with the answer in MAIL.
- * False: it has already gone on by itself.
- */
-bool agent_answer(struct wire_mail *mail, uint32_t asked);
-
 struct map;
 /*
  * Whether M is a mapping of ours, with the agent at AGENT (0: there is none). Most of the agent's

@@ -64,7 +64,7 @@ void shared_slot_free(struct shared *s, uint32_t slot);
 struct shared_question {
 	struct wire_mail *mail; /* to be answered there */
 	uint32_t slot;
-	uint32_t asked; /* the mailbox' state with its turn, for agent_answer() */
+	uint32_t asked; /* the mailbox' state with its turn, for mail_answer() */
 	uint32_t what;	/* anything; enum wire_what, if the target is honest */
 	pid_t tid;	/* as the target says */
 	uint64_t arg[5];
