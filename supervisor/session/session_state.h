@@ -121,7 +121,7 @@ struct session {
 	bool started, refused;
 };
 
-/* stops.c */
+/* processes.c */
 struct thread *thread_find(struct session *s, pid_t tid);
 /* NULL: out of memory */
 struct thread *thread_add(struct session *s, pid_t tid, struct process *p, enum thread_state state);
@@ -137,15 +137,44 @@ void process_finish(struct session *s, struct process *p, enum process_state sta
 void process_drop(struct process *p);
 /* P's rings will not be looked at again */
 void process_close(struct session *s, struct process *p);
-int session_serve_stops(struct session *s); /* at most 10 ms; returns how many */
-/* whether TID is under seccomp filters that we are not under ourselves */
-bool session_is_filtered(pid_t tid);
 /* P's rings are there: makes a stream for them. 0 or -errno */
 int process_listen(struct session *s, struct process *p);
-void thread_resume(struct thread *t); /* from where it was made to stop */
-void thread_let_go(struct thread *t); /* detaches from it: it stays in the list */
+/* drops the record of the child that was between fork and exec */
+void process_forget(struct session *s, struct process *p);
 /* P's other tracer is done: drops the records of P's threads */
 void process_unlend(struct session *s, struct process *p);
+
+/* stops.c */
+int session_serve_stops(struct session *s); /* at most 10 ms; returns how many */
+void thread_resume(struct thread *t);	    /* from where it was made to stop */
+void thread_let_go(struct thread *t);	    /* detaches from it: it stays in the list */
+
+/* exec.c */
+/* a thread has called execve: its process has a new image, and a new record */
+void session_exec(struct session *s, const struct event *e);
+/*
+ * P cannot be supervised, and it is said WHY, which is borrowed for good. If it is the program that
+ * was named, nothing of which has run yet, it is killed; others run, unsupervised
+ */
+void session_cannot_supervise(struct session *s, struct process *p, const char *why);
+/* a WHY */
+#define SESSION_FILTERED \
+	"it inherits a seccomp filter, which only root may set aside for the calls that mtrun needs made in it"
+/* a WHY, too: our part could not be brought in, with ERR (-errno) */
+const char *session_stub_error(int err);
+/* whether TID is under seccomp filters that we are not under ourselves */
+bool session_is_filtered(pid_t tid);
+/*
+ * gives TID its filters back before its program runs on. It serves, sent by L, or, if something
+ * went wrong and L is NULL, it runs. HELD: the signal that it was about to get when it was sent, or
+ * 0. 0 or -errno
+ */
+int session_give_back_filters(struct session *s, pid_t tid, struct stub_run *l, int held);
+/*
+ * P has new libraries, as TID says, which waits for an answer and may make no system call: its
+ * filters are suspended for the calls that we need. 0 or -errno; -EPERM: we may not suspend them
+ */
+int session_refresh_quietly(struct session *s, struct process *p, pid_t tid) MUST_USE;
 
 /* control.c */
 /* seizes all of P's threads, and those that start meanwhile. 0 or -errno */
@@ -174,11 +203,6 @@ int session_unfilter(struct session *s, pid_t tid, bool on);
 void session_filter(struct session *s, pid_t tid);
 /* session_filter() for T, which has done its work for us and is about to stop: waits for that */
 void session_refilter(struct session *s, struct thread *t);
-/*
- * P has new libraries, as TID says, which waits for an answer and may make no system call: its
- * filters are suspended for the calls that we need. 0 or -errno; -EPERM: we may not suspend them
- */
-int session_refresh_quietly(struct session *s, struct process *p, pid_t tid) MUST_USE;
 /* ON: a program stands still until we are done, so we get a real-time priority, if we may */
 void session_hurry(bool on);
 

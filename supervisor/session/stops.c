@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "arch/abi.h"
-#include "process/errors.h"
-#include "process/sampling.h"
-#include "session/credible.h"
-#include "session/recorder.h"
 #include "session/session_state.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/kcmp.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,14 +10,10 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/message.h"
-#include "base/outside.h"
-#include "base/patient.h"
 #include "base/proc.h"
-#include "session/limit_enforce.h"
+#include "process/errors.h"
 #include "tracee/agent.h"
 #include "tracee/fault_fixup.h"
-#include "tracee/mail.h"
-#include "tracee/program.h"
 #include "tracee/restart.h"
 #include "tracee/stub.h"
 #include "tracee/tracer.h"
@@ -38,408 +27,10 @@
  * it is announced, or nobody is left who could. kcmp(2), not the event, says whether it is a
  * thread, a child with memory of its own, or a vfork child that uses its parent's until exec.
  *
- * Processes. exec makes a new record: its allocations start anew. A process' last thread is seen at
- * its last instant (EVENT_EXITING): its rings are complete then, and its memory still there; it can
- * be held at that point.
+ * Processes. exec makes a new record (exec.c). A process' last thread is seen at its last instant
+ * (EVENT_EXITING): its rings are complete then, and its memory still there; it can be held at that
+ * point.
  */
-
-/* ---- threads ------------------------------------------------------------- */
-
-struct thread *thread_find(struct session *s, pid_t tid)
-{
-	for (size_t i = s->nthreads; i-- > 0;)
-		if (s->thread[i].tid == tid)
-			return &s->thread[i];
-	return NULL;
-}
-
-struct thread *thread_add(struct session *s, pid_t tid, struct process *p, enum thread_state state)
-{
-	struct thread *t;
-
-	if (array_room(&s->thread, s->nthreads, &s->room, sizeof(*s->thread)))
-		return NULL;
-	t = &s->thread[s->nthreads++];
-	*t = (struct thread){ .tid = tid, .process = p, .state = state };
-	return t;
-}
-
-void thread_remove(struct session *s, struct thread *t) { *t = s->thread[--s->nthreads]; }
-
-/* ---- processes ----------------------------------------------------------- */
-
-void process_drop(struct process *p)
-{
-	recorder_release(p);
-	process_unref(p);
-}
-
-static void process_append(struct session *s, struct process *p)
-{
-	p->began_ms = p->recorded_ms = p->off_ms = heartbeat_ms();
-	*s->last = p;
-	s->last = &p->next;
-	/* else it is the child that is still to exec the program */
-	if (s->launched || s->options.npids)
-		recorder_appeared(s, p);
-}
-
-struct process *process_start(struct session *s, pid_t pid, pid_t ppid, struct ledger *ledger)
-{
-	struct process *p = process_new(pid, ppid,
-					s->options.count & (LEDGER_COUNT_HEAP | LEDGER_COUNT_MMAP),
-					ledger);
-
-	if (!p)
-		return NULL;
-	if (ledger_compact(p->ledger, modes[s->options.mode].compact)) {
-		process_drop(p);
-		return NULL;
-	}
-	p->threads = 1;
-	p->off = modes[s->options.mode].off;
-	process_append(s, p);
-	return p;
-}
-
-void process_let_go(struct session *s, pid_t pid, pid_t ppid, const char *why)
-{
-	struct process *p = process_start(s, pid, ppid, NULL);
-
-	if (!p)
-		return;
-	process_describe(p);
-	p->unsupervised = why;
-	process_finish(s, p, PROCESS_DETACHED, 0);
-}
-
-/* Drops the record of the child that was between fork and exec. */
-static void process_forget(struct session *s, struct process *p)
-{
-	struct process **at = &s->processes;
-
-	while (*at != p)
-		at = &(*at)->next;
-	*at = p->next;
-	if (s->last == &p->next)
-		s->last = at;
-	process_drop(p);
-}
-
-int process_listen(struct session *s, struct process *p)
-{
-	if (p->off && !p->discarding)
-		p->discarding = off_ledger(s);
-	p->stream = p->off && !p->discarding
-			    ? NULL
-			    : stream_new(&p->shared, p->off ? p->discarding : p->ledger,
-					 process_own_mapping, p);
-	ledger_keep_freed(p->ledger, p->wire->free_stacks);
-	errors_listen(p, s->options.errors != ERRORS_OFF, heartbeat_ms());
-	if (!p->stream)
-		return -ENOMEM;
-	if (!p->off)
-		sampling_begin(p, s->options.agent.sample);
-	limit_enforce_begin(s, p);
-	recorder_listen(s, p);
-	return 0;
-}
-
-/*
- * Everything that P will ever tell is in its rings: takes it. That may fill several files of a log;
- * there is an end, as another process that shares the rings may go on writing.
- */
-#define PORTIONS 1024
-
-static void process_drain(struct session *s, struct process *p)
-{
-	size_t most = recorder_portion(s);
-
-	if (!p->stream)
-		return;
-	for (int i = 0; most < CHUNK && i < PORTIONS; i++) {
-		if (stream_take(p->stream, heartbeat_ms(), most) < most)
-			break;
-		recorder_turn(s);
-	}
-	stream_settle(p->stream, heartbeat_ms(), true);
-}
-
-void process_finish(struct session *s, struct process *p, enum process_state state, int status)
-{
-	session_capture_cancel(s, p);
-	process_drain(s, p);
-	if (state == PROCESS_HELD) /* its memory is still there, and still its own */
-		credible_look(s, p);
-	p->state = state;
-	p->wait_status = status;
-	p->ended_ms = heartbeat_ms();
-	p->threads = 0;
-	if (process_state_gone(state))
-		outside_ended(p->outside);
-	recorder_finished(s, p);
-	limit_enforce_crossed(s, p);
-	if (p == s->main && state != PROCESS_REPLACED)
-		s->main_ended = true;
-}
-
-void process_close(struct session *s, struct process *p)
-{
-	s->some_ended = true;
-	if (p->stream) {
-		p->missing = stream_missing(p->stream);
-		stream_stats(p->stream, &p->last_stats);
-		stream_free(p->stream);
-		p->stream = NULL;
-	}
-	recorder_closed(p);
-	thread_ends_release(&p->ends);
-	process_unshare(p);
-	image_unref(p->image);
-	p->image = NULL;
-}
-
-void process_unlend(struct session *s, struct process *p)
-{
-	p->lent = false;
-	for (size_t i = 0; i < s->nthreads;)
-		if (s->thread[i].process == p && s->thread[i].state == THREAD_LENT)
-			thread_remove(s, &s->thread[i]);
-		else
-			i++;
-}
-
-/* ---- a new image --------------------------------------------------------- */
-
-/*
- * P cannot be supervised. If it is the program that was named, nothing of which has run yet, it is
- * not run; later images and children are, unsupervised.
- */
-static bool is_refused(const struct session *s, const struct process *p)
-{
-	return p == s->main && !s->started;
-}
-
-static void cannot_supervise(struct session *s, struct process *p, const char *why)
-{
-	p->unsupervised = why;
-	if (is_refused(s, p)) {
-		message_error("cannot supervise '%s': %s",
-			      p->exe	   ? p->exe
-			      : p->command ? p->command
-					   : "?",
-			      why);
-		s->refused = true;
-		kill(p->pid, SIGKILL);
-	} else
-		message_error("%d ('%s') runs unsupervised: %s", p->pid,
-			      p->command ? p->command : "?", why);
-}
-
-static const char *stub_error(int err)
-{
-	switch (err) {
-	case -ENOSPC: return "no room for the trampoline was found in it";
-	case -E2BIG: return AGENT_NO_ADDRESSES;
-	case -EFBIG: return AGENT_NO_FILES;
-	case -ETIMEDOUT: return "it did not answer";
-	default: return limits_error(err);
-	}
-}
-
-/*
- * Whether TID is under seccomp filters that we are not under ourselves (in a container all
- * processes have the container's). They may do anything at the calls of the bootstrap stub and of
- * the hooks; often they kill.
- */
-bool session_is_filtered(pid_t tid)
-{
-	int64_t filters = proc_status_field(tid, "Seccomp_filters"),
-		ours = proc_status_field(getpid(), "Seccomp_filters");
-
-	if (filters >= 0 && ours >= 0) /* Linux 5.9 */
-		return filters > ours;
-	return proc_status_field(tid, "Seccomp") > 0 && proc_status_field(getpid(), "Seccomp") <= 0;
-}
-
-#define FILTERED \
-	"it inherits a seccomp filter, which only root may set aside for the calls that mtrun needs made in it"
-
-#define REFILTER_MS 5000
-
-/*
- * Gives TID its filters back before its program runs on. It serves, sent by L, or, if something
- * went wrong and L is NULL, it runs. HELD: the signal that it was about to get when it was sent, or
- * 0.
- */
-static int refilter(struct session *s, pid_t tid, struct stub_run *l, int held)
-{
-	int signal, err = l ? stub_take_out(l, &signal) : tracer_halt(tid, &signal, REFILTER_MS);
-
-	if (err)
-		return err;
-	session_filter(s, tid);
-	return tracer_cont(tid, held ? held : signal);
-}
-
-int session_refresh_quietly(struct session *s, struct process *p, pid_t tid)
-{
-	struct stub_run l;
-	int signal, err = tracer_halt(tid, &signal, REFILTER_MS), out;
-
-	if (err)
-		return err;
-	err = session_unfilter(s, tid, true);
-	if (!err)
-		err = agent_send(p, tid, &l);
-	if (err) {
-		session_filter(s, tid);
-		tracer_cont(tid, signal);
-		return err;
-	}
-	err = agent_refresh(p, tid, &p->wire->mail, &s->options.agent);
-	out = refilter(s, tid, &l, signal);
-	return err ? err : out;
-}
-
-/* Whether P, which failed with ERR, is to be killed: its thread waits until then. */
-static bool waits_for_its_end(const struct session *s, const struct process *p, int err)
-{
-	return err && err != -ESRCH && is_refused(s, p);
-}
-
-static int land_image(struct session *s, struct process *p, pid_t tid)
-{
-	bool filtered = session_is_filtered(tid);
-	struct user_regs_struct regs;
-	struct stub_run l;
-	int err = tracer_get_regs(tid, &regs);
-
-	if (!err && regs.cs != CS_64) {
-		cannot_supervise(s, p, "it is a 32-bit program");
-		return tracer_cont(tid, 0);
-	}
-	if (!err && filtered && session_unfilter(s, tid, true) < 0) {
-		cannot_supervise(s, p, FILTERED);
-		return tracer_cont(tid, 0);
-	}
-	if (!err)
-		err = agent_land(p, tid, &s->options.agent, &l);
-	if (waits_for_its_end(s, p, err))
-		return err;
-	if (err) {
-		agent_give_up(p, tid);
-		return filtered && refilter(s, tid, NULL, 0) == -ESRCH ? -ESRCH : err;
-	}
-	if (filtered)
-		p->wire->no_syscalls = 1;
-	err = process_listen(s, p);
-	if (!err)
-		err = agent_refresh(p, tid, &p->wire->mail, &s->options.agent);
-	if (!err)
-		session_capture_reap(s, p, tid);
-	/* -S: it is stopped while it still serves us, before its first instruction */
-	if (!err && !limit_enforce_image(s, p) && s->options.start_stopped && p == s->main &&
-	    !s->began) {
-		p->stays = session_stop(s, p) == 0;
-		if (!p->stays)
-			message_error("cannot stop process %d", (int)p->pid);
-	}
-	if (!err && p->state == PROCESS_STOPPED)
-		s->landed = l;
-	s->began = true;
-	if (waits_for_its_end(s, p, err))
-		return err;
-	if (filtered)
-		return refilter(s, tid, &l, 0) < 0 ? -ETIMEDOUT : err;
-	mail_go(&p->wire->mail);
-	return err;
-}
-
-static int land(struct session *s, struct process *p, pid_t tid)
-{
-	int err;
-
-	patient_fresh(tid); /* until it goes on */
-	err = land_image(s, p, tid);
-	patient_fresh(0);
-	return err;
-}
-
-/* Says it of the first such program only: a script may run one a thousand times. */
-static void tell_lost_rights(struct session *s, const struct process *p)
-{
-	int fd = s->lost_rights_told
-			 ? -1
-			 : outside_reopen(p->pid, proc_open(p->pid, "exe", O_PATH), OUTSIDE_DEBUG);
-	const char *lost = fd < 0 ? NULL : program_lost_rights(fd);
-
-	if (lost)
-		message_error(
-			"%d (%s) has only the rights of its user: %s, which the kernel does not honour under a tracer; run mtrun as root (said once)",
-			p->pid, p->command ? p->command : "?", lost);
-	s->lost_rights_told |= lost != NULL;
-	if (fd >= 0)
-		close(fd);
-}
-
-static void on_exec(struct session *s, const struct event *e)
-{
-	struct thread *t = thread_find(s, e->tid);
-	struct process *old, *p;
-	pid_t ppid;
-	int err;
-
-	if (e->value != (unsigned long)e->tid) {
-		struct thread *former = thread_find(s, (pid_t)e->value);
-
-		if (former)
-			thread_remove(s, former);
-		t = thread_find(s, e->tid);
-	}
-	if (!t || !t->process) {
-		tracer_cont(e->tid, 0);
-		return;
-	}
-	old = t->process;
-	ppid = t->vfork_child ? old->pid : old->ppid;
-	if (!t->vfork_child) {
-		for (size_t i = 0; i < s->nthreads;)
-			if (s->thread[i].process == old && s->thread[i].tid != e->tid &&
-			    !s->thread[i].vfork_child)
-				thread_remove(s, &s->thread[i]);
-			else
-				i++;
-		t = thread_find(s, e->tid);
-	}
-	p = process_start(s, e->tid, ppid, NULL);
-	if (!p) {
-		message_error("out of memory: %d runs unsupervised", e->tid);
-		tracer_cont(e->tid, 0);
-		return;
-	}
-	if (!t->vfork_child) {
-		if (old == s->chosen)
-			s->chosen = p;
-		if (old == s->main)
-			s->main = p;
-		if (old->ledger_used) {
-			process_finish(s, old, PROCESS_REPLACED, 0);
-			process_close(s, old);
-		} else
-			process_forget(s, old);
-	}
-	t->process = p;
-	t->vfork_child = false;
-	t->state = THREAD_RUNNING;
-	p->ledger_used = true;
-	process_describe(p);
-	tell_lost_rights(s, p);
-	err = land(s, p, e->tid);
-	if (err && err != -ESRCH)
-		cannot_supervise(s, p, stub_error(err));
-	process_describe(p);
-}
 
 /* ---- new threads and children -------------------------------------------- */
 
@@ -485,19 +76,19 @@ static void begin_child(struct session *s, struct thread *t)
 	}
 	if (filtered && session_unfilter(s, tid, true) < 0) {
 		tracer_cont(tid, 0);
-		cannot_supervise(s, p, FILTERED);
+		session_cannot_supervise(s, p, SESSION_FILTERED);
 		return;
 	}
 	err = agent_inherit(p, parent, tid, filtered ? &l : NULL);
 	if (filtered) {
-		int out = refilter(s, tid, err ? NULL : &l, 0);
+		int out = session_give_back_filters(s, tid, err ? NULL : &l, 0);
 
 		err = err ? err : out;
 	}
 	if (!err)
 		err = process_listen(s, p);
 	if (err && err != -ESRCH)
-		cannot_supervise(s, p, stub_error(err));
+		session_cannot_supervise(s, p, session_stub_error(err));
 }
 
 static void begin(struct session *s, struct thread *t)
@@ -669,7 +260,7 @@ static int let_orphans_go(struct session *s)
 	return n;
 }
 
-/* ---- children and threads ------------------------------------------------ */
+/* ---- announcements ------------------------------------------------------- */
 
 static void on_new(struct session *s, const struct event *e, struct thread *parent)
 {
@@ -1028,7 +619,7 @@ static void handle(struct session *s, const struct event *e)
 	}
 	switch (e->kind) {
 	case EVENT_GONE: on_gone(s, t, e); break;
-	case EVENT_EXEC: on_exec(s, e); break;
+	case EVENT_EXEC: session_exec(s, e); break;
 	case EVENT_FORK:
 	case EVENT_VFORK:
 	case EVENT_CLONE:

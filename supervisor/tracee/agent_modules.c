@@ -84,7 +84,8 @@ static raddr_t find_hole(const struct maps *maps, raddr_t lo, raddr_t hi, size_t
 static int map_near_once(struct reach *r, raddr_t lo, raddr_t hi, size_t len, raddr_t *at)
 {
 	struct wire_call call = MAIL_CALL(SYS_mmap, 0, len, PROT_READ | PROT_EXEC,
-				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1ull, 0);
+					  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1ull,
+					  0);
 	struct maps maps;
 	int err = r->mail || r->caller ? maps_read(&maps, r->p->via) : -ENOSPC;
 
@@ -215,9 +216,9 @@ static int extend_view(void *ctx, struct image_view *view, const struct image_vi
 	struct reach *r = ctx;
 	struct wire_call call[] = {
 		MAIL_CALL(SYS_mremap, r->p->agent + AGENT_TABLES + view->rules - PAGE, PAGE,
-		     PAGE + more->rules - view->rules, 0),
+			  PAGE + more->rules - view->rules, 0),
 		MAIL_CALL(SYS_mremap, r->p->agent + AGENT_POOL + view->pool - PAGE, PAGE,
-		     PAGE + more->pool - view->pool, 0),
+			  PAGE + more->pool - view->pool, 0),
 	};
 	int err = r->mail     ? mail_work(r->p, r->mail, r->tid, call, 2)
 		  : r->caller ? r->caller(r->ctx, r->p, call, 2)

@@ -109,7 +109,7 @@ static int await(const struct process *p, struct wire_mail *mail, uint32_t wante
 }
 
 int mail_work(const struct process *p, struct wire_mail *mail, pid_t tid, struct wire_call *calls,
-		uint32_t n)
+	      uint32_t n)
 {
 	int err;
 
