@@ -143,14 +143,20 @@ static void row(FILE *out, const struct listing_line *l, unsigned number, const 
 	putc('\n', out);
 }
 
-/* Lines that are no longer in the file are shown without their source. */
+/*
+ * Lines that are no longer in the file are shown without their source; line 0 is code that belongs
+ * to no line.
+ */
 static void print_lines(FILE *out, const struct listing_function *f, struct source *source,
 			const struct style *style)
 {
-	unsigned first = f->line[0].line, last = f->line[f->count - 1].line, number = 0;
+	static const char none[] = "(no line is known)";
+	size_t len, i = f->line[0].line == 0;
+	unsigned first = f->line[i].line, last = f->line[f->count - 1].line, number = 0;
 	const char *gone = source->text ? "(not in the file any more)" : "", *text;
-	size_t len, i = 0;
 
+	if (i)
+		row(out, &f->line[0], 0, none, strlen(none), style);
 	first = first > AROUND ? first - AROUND : 1;
 	last = last < UINT_MAX - AROUND ? last + AROUND : UINT_MAX;
 	while (number < last && source_line(source, &text, &len)) {
@@ -203,14 +209,15 @@ static void print_text(struct shell *shell, FILE *out, const struct listing *l,
 		print_head(out, f, style->layout);
 		escape_printf(out, "%10s %10s Total (flat / cumulative)\n",
 			      amount(flat, f->flat, style), amount(cum, f->cum, style));
-		if (!f->file)
+		if (!f->line[f->count - 1].line)
 			fputs("no line is known of it: there is no debug information\n", out);
 		else if (err == -ENOENT)
 			escape_printf(out, "its source was not found: '%s'\n", f->file);
 		else if (err)
 			escape_printf(out, "source not readable: '%s': %s\n", f->file,
 				      outside_error(err));
-		print_lines(out, f, &source, style);
+		if (f->line[f->count - 1].line)
+			print_lines(out, f, &source, style);
 		free(source.text);
 	}
 }

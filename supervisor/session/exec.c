@@ -71,7 +71,6 @@ bool session_is_filtered(pid_t tid)
 	return proc_status_field(tid, "Seccomp") > 0 && proc_status_field(getpid(), "Seccomp") <= 0;
 }
 
-
 #define REFILTER_MS 5000
 
 int session_give_back_filters(struct session *s, pid_t tid, struct stub_run *l, int held)
@@ -131,7 +130,8 @@ static int land_image(struct session *s, struct process *p, pid_t tid)
 		return err;
 	if (err) {
 		agent_give_up(p, tid);
-		return filtered && session_give_back_filters(s, tid, NULL, 0) == -ESRCH ? -ESRCH : err;
+		return filtered && session_give_back_filters(s, tid, NULL, 0) == -ESRCH ? -ESRCH
+											: err;
 	}
 	if (filtered)
 		p->wire->no_syscalls = 1;

@@ -131,6 +131,24 @@ with open(os.path.join(d, 'gone.c'), 'w') as f:
     f.write('#include <stdlib.h>\nint main(void)\n{\n\treturn !malloc(123);\n}\n')
 subprocess.run(['gcc', '-g', '-O0', '-o', 'gone', os.path.join(d, 'gone.c')], cwd=d, check=True)
 os.unlink(os.path.join(d, 'gone.c'))
+with open(os.path.join(d, 'half.c'), 'w') as f:
+    f.write('#include <stdlib.h>\nvoid *a, *b;\n' + '\n' * 20
+            + 'static inline __attribute__((always_inline)) void *give(void) { return malloc(23); }\n'
+            + 'int main(void)\n{\n\ta = malloc(100);\n\tb = give();\n\treturn 0;\n}\n')
+subprocess.run(['gcc', '-g', '-O1', '-S', '-dA', os.path.join(d, 'half.c')], cwd=d, check=True)
+with open(os.path.join(d, 'half.s')) as f:
+    code = f.read()
+with open(os.path.join(d, 'half.s'), 'w') as f:  # give() was called from no line
+    f.write(re.sub(r'\.byte\t0x1b(\t# DW_AT_call_line)', r'.byte\t0\1', code))
+subprocess.run(['gcc', '-o', 'half', 'half.s'], cwd=d, check=True)
+r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; list main --bytes', './half'], cwd=d)
+text = r.err.decode().split('cumulative)\n')[-1]
+mt.check('list: code of no line', [] if re.match(r' +\. +23 +0: \(no line is known\)\n +\. +\. +\d\d: ', text)
+         and re.search(r'^ +100 +100 +26: \ta = malloc', text, re.M) else [r.err])
+subprocess.run(['gcc', '-o', 'none', os.path.join(d, 'half.c')], cwd=d, check=True)
+r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; list main --bytes', './none'], cwd=d)
+mt.check('list: no debug information', [] if r.err.decode().endswith(
+    ' 123        123 Total (flat / cumulative)\nno line is known of it: there is no debug information\n') else [r.err])
 r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; list main --bytes', './gone'], cwd=d)
 mt.check('list: a source that is gone', [] if re.search(r"its source was not found: '.*/gone\.c'\n +123 +123 +4: \n", r.err.decode()) else [r.err])
 
