@@ -11,6 +11,7 @@
 #include "export/page.h"
 #include "ledger/activity.h"
 #include "process/profile_make.h"
+#include "report/common_block.h"
 #include "report/kept.h"
 #include "report/print_leaks.h"
 #include "symbols/short_name.h"
@@ -260,19 +261,28 @@ static void put_nodes(struct page *p)
 static int put_sites(struct page *p)
 {
 	struct json *j = &p->j;
+	char common[COMMON_NAME];
 	size_t module;
 
 	json_newline(j);
 	json_array(j, "sites");
 	for (uint32_t i = 0; i < p->nsites; i++) {
-		const struct symbol_frame *f = &sites_site(p->e->sites, p->site[i])->frame;
+		const struct page_site *s = &p->site[i];
+		const struct symbol_frame *f = &sites_site(p->e->sites, s->site)->frame;
+		const char *name;
 
+		/* what its heaviest stack is for says nothing of a site that has much else */
+		name = common_name(p->e->sites, s->heaviest > s->weight * 0.9 ? s->stack : 0, f,
+				   common);
 		if (module_number(p, module_of(f), &module))
 			return -ENOMEM;
 		json_newline(j);
 		json_array(j, NULL);
 		json_uint(j, NULL, i + 1);
-		put_function(j, f);
+		if (name == common)
+			put_name(j, name);
+		else
+			put_function(j, f);
 		put_place(j, f);
 		json_uint(j, NULL, f->file ? f->line : 0);
 		json_uint(j, NULL, module);

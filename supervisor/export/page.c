@@ -301,9 +301,15 @@ static int keep_sites(struct page *p)
 			room = more;
 		}
 		if (!p->site_number[site] && p->nsites < SITES) {
-			p->site[p->nsites++] = site;
+			p->site[p->nsites++] = (struct page_site){
+				.site = site,
+				.stack = p->stack[i].stack,
+				.heaviest = p->stack[i].weight,
+			};
 			p->site_number[site] = p->nsites;
 		}
+		if (p->site_number[site])
+			p->site[p->site_number[site] - 1].weight += p->stack[i].weight;
 		err = export_rest(p->e);
 	}
 	return err;

@@ -39,6 +39,11 @@ struct column {
 	uint32_t node; /* _SITE: 0 */
 	uint32_t site; /* 0: others. _FOLDED: 0 */
 };
+/* Its heaviest stack, and what it weighs; what all of its stacks weigh. */
+struct page_site {
+	uint32_t site, stack;
+	double heaviest, weight;
+};
 /* By stack id: its columns, plus 1; 0: none. */
 struct place {
 	uint32_t column, site;
@@ -54,10 +59,10 @@ struct page {
 	size_t stacks, folded;
 	double *weight; /* by stack id */
 	size_t ids;
-	uint32_t *order;       /* nodes, heaviest first */
-	bool *kept;	       /* by node */
-	uint32_t *site_number; /* by site; 0: it is not kept */
-	uint32_t *site;	       /* by number - 1, the heaviest first */
+	uint32_t *order;	/* nodes, heaviest first */
+	bool *kept;		/* by node */
+	uint32_t *site_number;	/* by site; 0: it is not kept */
+	struct page_site *site; /* by number - 1, the heaviest first */
 	uint32_t nsites;
 	struct column *column;
 	size_t columns;
