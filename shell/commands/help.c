@@ -50,7 +50,8 @@ static void print_sites(FILE *out)
 {
 	size_t column = 0;
 
-	fputs("On a terminal, and on a page, what a library got on the program's behalf stands\nin brackets:\n"
+	fputs("On a terminal, and on a page, what a library got on the program's behalf\n"
+	      "stands in brackets:\n"
 	      "[stdio buffer], [thread TLS], [atexit table], [ld.so], [C++ exception pool].\n\n"
 	      "A site is where the program asked for memory: walking out from the allocator,\n"
 	      "the first frame that is no allocator, in no language's or libc's library, and\n"

@@ -421,7 +421,8 @@ def lifetimes():
     if blocks != 10 or abs(of / blocks - got['later']) > 5 or got.get(('later', 'soon'), (0, 0))[1]:
         bad.append(f'a log from the middle: {got}')
     mt.check('html: lifetimes of a log', bad)
-    mt.check('html: what everybody has is named', [] if any('[stdio buffer]' in f for f in sites.values()) else [sites])
+    mt.check('html: what everybody has is named',
+             [] if any('[stdio buffer]' in f for f in sites.values()) else [sites])
     if CHROMIUM and not bad:
         dom = browse(f'file://{path("lived.html")}', '--dump-dom')
         rows = re.findall(r'<tr data-blocks="(\d+)" data-life="([^"]+)"><td class="n">([^<]*)</td><td class="n">([^<]*)</td><td class="n">[^<]*</td><td class="n">([^<]*)</td><td class="n">([^<]*)</td><td class="n">([^<]*)</td><td class="name">(\w+)', dom)

@@ -148,7 +148,8 @@ mt.check('list: code of no line', [] if re.match(r' +\. +23 +0: \(no line is kno
 subprocess.run(['gcc', '-o', 'none', os.path.join(d, 'half.c')], cwd=d, check=True)
 r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; list main --bytes', './none'], cwd=d)
 mt.check('list: no debug information', [] if r.err.decode().endswith(
-    ' 123        123 Total (flat / cumulative)\nno line is known of it: there is no debug information\n') else [r.err])
+    ' 123        123 Total (flat / cumulative)\n'
+    'no line is known of it: there is no debug information\n') else [r.err])
 r = mt.plain([mt.MTRUN, '-q', '-x', 'wait exit; list main --bytes', './gone'], cwd=d)
 mt.check('list: a source that is gone', [] if re.search(r"its source was not found: '.*/gone\.c'\n +123 +123 +4: \n", r.err.decode()) else [r.err])
 

@@ -56,3 +56,15 @@ static inline size_t blocks_of(struct ledger *l, struct ledger_block *v, size_t 
 	block_list_release(&list);
 	return count;
 }
+
+/* Runs TESTS in each layout, from the same seed. The program's exit status. */
+static inline int in_each_layout(void (*tests)(void))
+{
+	static const char *const name[] = { "for speed", "compact", "changing" };
+	for (layout = FAST; layout < LAYOUTS; layout++) {
+		printf("# %s\n", name[layout]);
+		seed = SEED;
+		tests();
+	}
+	return test_status();
+}

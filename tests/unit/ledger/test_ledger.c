@@ -764,30 +764,26 @@ static void test_freed_later(void)
 	ledger_free(l);
 }
 
-int main(void)
+static void tests(void)
 {
-	static const char *const name[] = { "for speed", "compact", "changing" };
-	for (layout = FAST; layout < LAYOUTS; layout++) {
-		printf("# %s\n", name[layout]);
-		seed = SEED;
-		RUN(test_simple);
-		RUN(test_temporary);
-		RUN(test_realloc);
-		RUN(test_mappings);
-		RUN(test_counted_kinds);
-		RUN(test_peak_put_back);
-		RUN(test_batch_moves);
-		RUN(test_freed);
-		RUN(test_garbage);
-		RUN(test_lain);
-		RUN(test_ranges);
-		RUN(test_edges);
-		RUN(test_nothing_unfinished);
-		RUN(test_memory_of_stacks);
-		RUN(test_many_threads);
-		RUN(test_cover);
-		RUN(test_questions);
-		RUN(test_freed_later);
-	}
-	return test_status();
+	RUN(test_simple);
+	RUN(test_temporary);
+	RUN(test_realloc);
+	RUN(test_mappings);
+	RUN(test_counted_kinds);
+	RUN(test_peak_put_back);
+	RUN(test_batch_moves);
+	RUN(test_freed);
+	RUN(test_garbage);
+	RUN(test_lain);
+	RUN(test_ranges);
+	RUN(test_edges);
+	RUN(test_nothing_unfinished);
+	RUN(test_memory_of_stacks);
+	RUN(test_many_threads);
+	RUN(test_cover);
+	RUN(test_questions);
+	RUN(test_freed_later);
 }
+
+int main(void) { return in_each_layout(tests); }

@@ -670,16 +670,12 @@ static void test_fork_threads(void)
 	ledger_free(l);
 }
 
-int main(void)
+static void tests(void)
 {
-	static const char *const name[] = { "for speed", "compact", "changing" };
-	for (layout = FAST; layout < LAYOUTS; layout++) {
-		printf("# %s\n", name[layout]);
-		seed = SEED;
-		RUN(test_model);
-		RUN(test_fork);
-		RUN(test_fork_is_cheap);
-		RUN(test_fork_threads);
-	}
-	return test_status();
+	RUN(test_model);
+	RUN(test_fork);
+	RUN(test_fork_is_cheap);
+	RUN(test_fork_threads);
 }
+
+int main(void) { return in_each_layout(tests); }
