@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "report/grid.h"
+#include "report/print.h"
 #include "report/view.h"
 #include "session/asking.h"
 #include "shell/common/arguments.h"
@@ -214,12 +215,7 @@ static void frag_json(struct json *j, const struct mapping *m, size_t n)
 		json_newline(j);
 		json_object(j, NULL);
 		kept_json(j, m->kept.site[i].pages, m->kept.site[i].live_bytes);
-		json_string(j, "function", f->function);
-		json_string(j, "file", f->file);
-		if (f->line)
-			json_uint(j, "line", f->line);
-		else
-			json_null(j, "line");
+		print_frame_json(j, f);
 		json_string(j, "module", f->module);
 		json_uint(j, "stack_id", m->kept.site[i].stack);
 		json_end_object(j);
