@@ -270,21 +270,30 @@ static void give_up(struct reader *r, bool say)
 		      (int)job.pid, job.what, job.where);
 }
 
-/* Whether R is asleep, as it is where somebody holds it up; or it cannot be known. */
+/*
+ * Whether R is asleep, as it is where somebody holds it up; or it cannot be known. (`wchan`, proc(5):
+ * the kernel's function that it sleeps in.) It is not held up while it waits for the lock of the
+ * address space: that may be a thread's which only waits for a processor.
+ */
 static bool is_asleep(const struct reader *r)
 {
+	static const char *const for_the_lock[] = { "process_vm_rw", "access_remote_vm",
+						    "get_user_pages" };
 	pid_t tid = __atomic_load_n(&r->tid, __ATOMIC_RELAXED);
-	char name[32], *stat, *end;
-	bool asleep;
+	char name[32], *where;
+	bool asleep = true;
 
 	if (!tid)
 		return false;
 	snprintf(name, sizeof(name), "task/%d/stat", (int)tid);
-	if (proc_read(getpid(), name, &stat) < 0)
+	if (proc_state(getpid(), name) == 'R')
+		return false;
+	snprintf(name, sizeof(name), "task/%d/wchan", (int)tid);
+	if (proc_read(getpid(), name, &where) < 0)
 		return true;
-	end = strrchr(stat, ')'); /* of its name; the state follows */
-	asleep = !end || strncmp(end, ") R", 3) != 0;
-	free(stat);
+	for (size_t i = 0; i < sizeof(for_the_lock) / sizeof(*for_the_lock); i++)
+		asleep &= !strstr(where, for_the_lock[i]);
+	free(where);
 	return asleep;
 }
 

@@ -5,9 +5,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -81,8 +85,66 @@ static void test_held(void)
 	munmap(p, len);
 }
 
+/* A child that does FN, with the least claim to a processor if IDLE. */
+static pid_t child(void (*fn)(void *), void *arg, bool idle)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (idle)
+		sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){ 0 });
+	for (;;)
+		fn(arg);
+}
+
+static void turn(void *arg) { (void)arg; }
+
+#define LOCKED_BYTES ((size_t)64 << 20)
+static void lock(void *memory)
+{
+	mprotect(memory, LOCKED_BYTES, PROT_READ);
+	mprotect(memory, LOCKED_BYTES, PROT_READ | PROT_WRITE);
+}
+
+/*
+ * The lock of an address space is held by a thread that gets no processor, nearly always and for
+ * long: nobody keeps these bytes from us, and they come.
+ */
+static void test_locked(void)
+{
+	long busy = sysconf(_SC_NPROCESSORS_ONLN);
+	char *p = mmap(NULL, LOCKED_BYTES, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	pid_t locker = child(lock, p, true), others[64];
+	uint64_t end, longest = 0;
+	ssize_t n = 1;
+	char byte;
+
+	CHECK(p != MAP_FAILED);
+	busy = busy < 64 ? busy : 64;
+	for (long i = 0; i < busy; i++)
+		others[i] = child(turn, NULL, false);
+	end = clock_ms() + 5000;
+	for (uint64_t now; n == 1 && longest < PATIENT_MS + 100 && (now = clock_ms()) < end;) {
+		n = patient_read(locker, (raddr_t)(uintptr_t)p, &byte, 1);
+		if (clock_ms() - now > longest)
+			longest = clock_ms() - now;
+	}
+	CHECK_EQ(n, 1);
+	printf("# at most %d ms\n", (int)longest);
+	for (long i = 0; i < busy; i++)
+		kill(others[i], SIGKILL);
+	kill(locker, SIGKILL);
+	while (wait(NULL) > 0)
+		;
+	munmap(p, LOCKED_BYTES);
+}
+
 int main(void)
 {
+	RUN(test_locked);
 	RUN(test_memory);
 	RUN(test_held);
 	return test_status();
