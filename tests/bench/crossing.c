@@ -2,7 +2,8 @@
 /*
  * crossing.c THREADS SECONDS - an allocator's stress: blocks are freed by other threads than those
  * that allocated them. Each thread replaces random blocks of a set of its own; then the sets move
- * on to the next thread. Prints how many blocks a second all of them replaced, in thousands.
+ * on to the next thread. Each block holds what chooses the one after it, so a step waits for the
+ * memory of the last one. Prints how many blocks a second all of them replaced, in thousands.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -11,10 +12,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { BLOCKS = 1000, ROUND = 20000 };
+enum { BLOCKS = 5000, ROUND = 20000, MOST = 1000 };
 
 struct set {
-	_Alignas(64) void *block[BLOCKS];
+	_Alignas(64) uint64_t *block[BLOCKS];
 };
 struct worker {
 	_Alignas(256) long done;
@@ -40,15 +41,16 @@ static void *work(void *arg)
 		if (stop == 2)
 			return NULL;
 		for (int i = 0; i < ROUND; i++) {
-			size_t k;
+			size_t k = x % BLOCKS;
 
+			if (mine->block[k])
+				x ^= *mine->block[k];
 			x ^= x << 13;
 			x ^= x >> 7;
 			x ^= x << 17;
-			k = x % BLOCKS;
 			free(mine->block[k]);
-			mine->block[k] = malloc(8 + (x >> 16) % 500);
-			memset(mine->block[k], 1, 8);
+			mine->block[k] = malloc(8 + (x >> 16) % (MOST - 8));
+			*mine->block[k] = x;
 		}
 		w->done += ROUND;
 	}

@@ -29,8 +29,12 @@ def _(t, bad):
         lines = [x for x in (m[1].splitlines() if m else []) if x.startswith('mtrun: ')]
         if len(lines) != 1 or words not in lines[0]:
             bad.append(f'{what}: {m and m[1]!r}')
-    if t.run('every 50ms { echo tick }; wait 0.3; every off').count('tick\n') < 4:
+    t.run('every 50ms { echo tick; echo tick >> ticks }')
+    if not mt.until(lambda: os.path.exists(f'{d}/ticks') and os.path.getsize(f'{d}/ticks') >= 4 * len('tick\n')):
         bad.append('every')
+    t.run('every off')
+    if t.screen().count('tick\n') < 4:
+        bad.append('every: what it prints')
     t.send('on exit {\n')
     t.expect(r'\n  > $')
     t.send('echo it has ended\n}\n')
