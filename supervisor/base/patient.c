@@ -271,9 +271,9 @@ static void give_up(struct reader *r, bool say)
 }
 
 /*
- * Whether R is asleep, as it is where somebody holds it up; or it cannot be known. (`wchan`, proc(5):
- * the kernel's function that it sleeps in.) It is not held up while it waits for the lock of the
- * address space: that may be a thread's which only waits for a processor.
+ * Whether R is asleep, as it is where somebody holds it up; or it cannot be known. It is not held
+ * up while it waits for the lock of the address space, which a thread may have that only waits for
+ * a processor. (`wchan`, proc(5): the kernel's function that it sleeps in.)
  */
 static bool is_asleep(const struct reader *r)
 {
