@@ -173,19 +173,19 @@ def _():
 @case('the command changes it')
 def _():
     bad = []
-    r = mt.plain([mt.MTRUN, '-q', '-i50ms', '-x', 'wait 0.62; interval; interval off; interval; wait 0.3; interval 70ms; interval; wait 1; kill', STEPS, 'wait'],
+    r = mt.plain([mt.MTRUN, '-q', '-i50ms', '-x', 'wait 0.32; interval; interval off; interval; wait 0.3; interval 70ms; interval; wait 0.5; kill', STEPS, 'wait'],
                  stdin=subprocess.PIPE, input=None)
     text = r.err.decode()
     parts = re.split(r'^(50ms|off|70ms)\n', text, flags=re.M)
     counts = [len(LINE.findall(x)) for x in parts[::2]]
-    if parts[1::2] != ['50ms', 'off', '70ms'] or not 2 <= counts[0] <= 18 or counts[1:3] != [0, 0] or not 2 <= counts[3] <= 24:
+    if parts[1::2] != ['50ms', 'off', '70ms'] or not 2 <= counts[0] <= 9 or counts[1:3] != [0, 0] or not 2 <= counts[3] <= 12:
         bad.append(text)
     return bad
 
 
 @case('each process has its line')
 def _():
-    r = mt.plain([mt.MTRUN, '-q', '-i50ms', 'sh', '-c', 'sleep 1 & sleep 1; wait; sleep 0.5'])
+    r = mt.plain([mt.MTRUN, '-q', '-i50ms', 'sh', '-c', 'sleep 0.4 & sleep 0.4; wait; sleep 0.3'])
     lines = [LINE.fullmatch(x) for x in r.err.decode().splitlines()]
     if not lines or not all(lines):
         return [r.err]
@@ -198,7 +198,7 @@ def _():
 
 @case('a stopped program is quiet, and so is one that has ended')
 def _():
-    r = mt.plain([mt.MTRUN, '-q', '-i50ms', '-x', 'wait 0.6; stop; echo stopped; wait 0.3; echo goes on; cont; wait 0.6; kill; wait exit; echo ended; ! sleep 0.3',
+    r = mt.plain([mt.MTRUN, '-q', '-i50ms', '-x', 'wait 0.2; stop; echo stopped; wait 0.3; echo goes on; cont; wait 0.2; kill; wait exit; echo ended; ! sleep 0.3',
                   STEPS, 'wait'], stdin=subprocess.PIPE, input=None)
     parts = re.split(r'^(?:stopped|goes on|ended)\n', r.err.decode(), flags=re.M)
     counts = [len(LINE.findall(x)) for x in parts]
@@ -208,7 +208,7 @@ def _():
 @case('in the file of --messages')
 def _():
     path = os.path.join(mt.tmp(), 'messages')
-    r = mt.plain([mt.MTRUN, '-q', '-i50ms', '--messages', path, 'sleep', '1'])
+    r = mt.plain([mt.MTRUN, '-q', '-i50ms', '--messages', path, 'sleep', '0.4'])
     with open(path) as f:
         lines = f.read().splitlines()
     return [] if not r.err and len(lines) >= 4 and all(LINE.fullmatch(x) for x in lines) else [r.err, lines]
