@@ -6,6 +6,7 @@
 
 #include "base/escape.h"
 #include "base/json.h"
+#include "base/patient.h"
 #include "base/units.h"
 #include "report/grid.h"
 #include "report/print.h"
@@ -255,7 +256,7 @@ static int cannot(const struct shell *shell, const struct call *call, int err)
 	if (err == -ESRCH)
 		return shell_error(shell, call, "the process has ended: it has no memory");
 	return shell_error(shell, call, "cannot read its mappings and pages in /proc: %s",
-			   strerror(-err));
+			   err == -ETIMEDOUT ? PATIENT_LATE : strerror(-err));
 }
 
 static int map(struct shell *shell, struct call *call)

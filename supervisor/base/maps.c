@@ -11,6 +11,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/patient.h"
 #include "base/proc.h"
 #include "base/search.h"
 #include "base/text.h"
@@ -363,27 +364,69 @@ static int end_reading(struct reading *r, int err)
 	return err;
 }
 
-static int read_within(struct maps *maps, int fd, uint64_t limit_us)
-{
-	struct reading *r;
-	int err = begin_reading(&r, maps, limit_us);
+struct look {
+	struct maps maps;
+	int fd, err;
+	uint64_t limit_us;
+};
 
-	return err ? err : end_reading(r, read_rows(r, fd));
+static void drop(void *look)
+{
+	struct look *l = look;
+
+	maps_release(&l->maps);
+	if (l->fd >= 0)
+		close(l->fd);
+	free(l);
 }
 
-int maps_read_from(struct maps *maps, int fd) { return read_within(maps, fd, UINT64_MAX); }
+static void read_file(pid_t pid, void *look)
+{
+	struct look *l = look;
+	struct reading *r;
+
+	if (l->fd < 0)
+		l->fd = proc_open(pid, "maps", O_RDONLY);
+	l->err = l->fd < 0 ? l->fd : begin_reading(&r, &l->maps, l->limit_us);
+	if (!l->err)
+		l->err = end_reading(r, read_rows(r, l->fd));
+}
+
+/* From FD, or -1: as of now. */
+static int read_within(struct maps *maps, pid_t pid, int fd, uint64_t limit_us)
+{
+	static const struct patient_work work = { read_file, drop };
+	struct look *l = malloc(sizeof(*l));
+	int err;
+
+	*maps = (struct maps){ 0 };
+	if (!l)
+		return -ENOMEM;
+	*l = (struct look){ .fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0),
+			    .limit_us = limit_us };
+	if (fd >= 0 && l->fd < 0) {
+		err = -errno;
+		free(l);
+		return err;
+	}
+	err = patient_do(pid, &work, l);
+	if (err)
+		return err;
+	err = l->err;
+	*maps = l->maps;
+	l->maps = (struct maps){ 0 };
+	drop(l);
+	return err;
+}
+
+int maps_read_from(struct maps *maps, pid_t pid, int fd)
+{
+	return read_within(maps, pid, fd, UINT64_MAX);
+}
 
 int maps_read_within(struct maps *maps, pid_t pid, uint64_t limit_us)
 {
-	int err, fd = proc_open(pid, "maps", O_RDONLY);
-
-	if (fd < 0) {
-		*maps = (struct maps){ 0 };
-		return fd;
-	}
-	err = read_within(maps, fd, limit_us);
-	close(fd);
-	return err;
+	return read_within(maps, pid, -1, limit_us);
 }
 
 int maps_read(struct maps *maps, pid_t pid) { return maps_read_within(maps, pid, UINT64_MAX); }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * maps.h - a process' mappings, as in /proc/PID/maps. Errors are -errno; -EOVERFLOW: there are more
- * than a million.
+ * than a million; -ETIMEDOUT: they do not come (base/patient.h).
  */
 #ifndef MTRUN_MAPS_H
 #define MTRUN_MAPS_H
@@ -32,8 +32,8 @@ struct maps {
 int maps_read(struct maps *maps, pid_t pid) MUST_USE;
 /* maps_read() in at most LIMIT_US microseconds of the thread's own CPU time; -ETIME: it takes longer. */
 int maps_read_within(struct maps *maps, pid_t pid, uint64_t limit_us) MUST_USE;
-/* maps_read() from FD, an open `maps` of which nothing was read: it stays that of its process. */
-int maps_read_from(struct maps *maps, int fd) MUST_USE;
+/* maps_read() from FD, an open `maps` of PID, of which nothing was read: it stays that process'. */
+int maps_read_from(struct maps *maps, pid_t pid, int fd) MUST_USE;
 /* maps_read() from TEXT[LEN], which is of the form of `maps`. */
 int maps_parse(struct maps *maps, const char *text, size_t len) MUST_USE;
 void maps_release(struct maps *maps);

@@ -7,8 +7,9 @@
 #ifndef MTRUN_PAGEMAP_H
 #define MTRUN_PAGEMAP_H
 
-#include <stdint.h>
 #include <sys/ioctl.h>
+
+#include "base/types.h"
 
 struct pagemap_region {
 	uint64_t start, end, categories;
@@ -34,5 +35,14 @@ struct pagemap_scan {
 #define PAGEMAP_ENTRY_FILE	(1ull << 61)
 #define PAGEMAP_ENTRY_SWAPPED	(1ull << 62)
 #define PAGEMAP_ENTRY_PRESENT	(1ull << 63)
+
+/*
+ * SCAN by FD, the `pagemap` of PID: up to MOST of struct pagemap_region (its size, region and regions
+ * are filled in here). How many there are, or -errno; -ENOTTY: this kernel cannot; -ETIMEDOUT: they
+ * do not come (base/patient.h).
+ */
+int pagemap_scan(pid_t pid, int fd, struct pagemap_scan *scan, void *region, size_t most) MUST_USE;
+/* The words of N pages from the number FIRST on: how many were read, or -errno. 0: it has ended. */
+ssize_t pagemap_read(pid_t pid, int fd, uint64_t first, uint64_t *entry, size_t n) MUST_USE;
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/patient.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -25,12 +26,20 @@
  * and ends. Until then it is in the list of those that are stuck. By that the same is not asked
  * again, a process that has some of them is waited for less, and one that has enough of them is not
  * asked any more: each question would cost time, and a thread.
+ *
+ * A thread of the process may have the lock of its mappings and wait for a file system of its own:
+ * an mmap(2) of a file waits so for a page that another thread reads. Then nothing of the process
+ * can be read, neither its memory nor what /proc tells of its mappings. As that thread may also
+ * just wait for a processor, the first who asks waits for long; nobody else waits until its reader
+ * has come back, and from then on nobody waits for that process for so long.
  */
 
 #define STUCK_LONG 2u	/* of one process are waited for PATIENT_MS, */
 #define STUCK_MOST 32u	/* more of them for SHORT_MS: it has shown that it holds us up */
-#define STUCK_ALL  256u /* of all processes */
+#define STUCK_ALL  256u /* of all processes; and as many for work, which pages do not hold up */
 #define SHORT_MS   20
+#define WARNED_MS  100u /* for those who have held the lock of their mappings for too long */
+#define WARNED	   32u	/* as many are remembered */
 /*
  * Where processors are scarce a reader may be late that nobody holds up: only the time counts that
  * it was seen asleep, by SLICES looks. In all that is MOST_TIMES as long at most.
@@ -43,6 +52,7 @@
  * next: so both sides look for some microseconds first. The reader's are the program's, where
  * processors are few: with 20 of them each exec of a program took 0.4 ms more.
  */
+#define FREE_US	  1000u /* a lock that is free is had within that */
 #define ASKER_US  30
 #define READER_US 5
 
@@ -50,10 +60,12 @@ enum state { IDLE, ASKED, DONE, GIVEN_UP, LEFT };
 
 struct job {
 	pid_t pid;
-	patient_fn *fn;
+	patient_fn *fn; /* NULL: it is WORK */
 	const char *what;
 	uint64_t where;
 	size_t len;
+	const struct patient_work *work;
+	void *arg;
 };
 
 struct reader {
@@ -63,7 +75,10 @@ struct reader {
 	enum state state; /* changed with the lock held, and looked at without */
 	struct job job;
 	ssize_t got;
-	pid_t tid; /* 0: it has not run yet */
+	pid_t tid;   /* 0: it has not run yet */
+	bool locked; /* given up when it waited for the lock of the mappings */
+	pid_t door_of;
+	int door; /* the pagemap of DOOR_OF, or -1 */
 	char bytes[PATIENT_BYTES];
 };
 
@@ -71,6 +86,8 @@ static struct {
 	pthread_mutex_t lock;
 	struct reader *first;
 	size_t count;
+	pid_t warned[WARNED];
+	size_t warnings;
 } stuck = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static _Thread_local struct reader *mine; /* the reader that this thread is */
@@ -108,6 +125,8 @@ static void spin(const struct reader *r, enum state a, enum state b, uint64_t us
 
 static void free_reader(struct reader *r)
 {
+	if (r->door >= 0)
+		close(r->door);
 	pthread_mutex_destroy(&r->lock);
 	pthread_cond_destroy(&r->asked);
 	pthread_cond_destroy(&r->done);
@@ -127,6 +146,15 @@ static void not_stuck(const struct reader *r)
 	pthread_mutex_unlock(&stuck.lock);
 }
 
+static void work(struct reader *r)
+{
+	r->got = 0;
+	if (r->job.fn)
+		r->got = r->job.fn(r->job.pid, r->job.where, r->bytes, r->job.len);
+	else
+		r->job.work->fn(r->job.pid, r->job.arg);
+}
+
 static void *run(void *arg)
 {
 	struct reader *r = arg;
@@ -142,7 +170,7 @@ static void *run(void *arg)
 		if (r->state != ASKED)
 			break;
 		pthread_mutex_unlock(&r->lock);
-		r->got = r->job.fn(r->job.pid, r->job.where, r->bytes, r->job.len);
+		work(r);
 		pthread_mutex_lock(&r->lock);
 		if (r->state != ASKED)
 			break;
@@ -151,8 +179,11 @@ static void *run(void *arg)
 		pthread_mutex_unlock(&r->lock);
 	}
 	pthread_mutex_unlock(&r->lock);
-	if (r->state == GIVEN_UP)
+	if (r->state == GIVEN_UP) {
 		not_stuck(r);
+		if (!r->job.fn)
+			r->job.work->drop(r->job.arg);
+	}
 	free_reader(r);
 	return NULL;
 }
@@ -218,6 +249,7 @@ static struct reader *reader(void)
 	if (!r)
 		return NULL;
 	memset(r, 0, offsetof(struct reader, bytes)); /* of those each page is a fault */
+	r->door = -1;
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -232,58 +264,81 @@ static struct reader *reader(void)
 	return r;
 }
 
+/* Whether PID has held the lock of its mappings for too long. With the lock of those stuck. */
+static bool is_warned(pid_t pid)
+{
+	for (size_t i = 0; i < WARNED; i++)
+		if (stuck.warned[i] == pid)
+			return true;
+	return false;
+}
+
 /* How long JOB is waited for; 0: it is not asked. */
 static unsigned patience(const struct job *job)
 {
-	bool again = false, full;
+	bool refused = false, warned;
 	size_t its = 0;
 
 	pthread_mutex_lock(&stuck.lock);
 	for (const struct reader *r = stuck.first; r; r = r->next)
 		if (r->job.pid == job->pid) {
 			its++;
-			again |= r->job.what == job->what && r->job.where <= job->where &&
-				 job->where - r->job.where < r->job.len;
+			refused |= r->locked ||
+				   (r->job.what == job->what && r->job.where <= job->where &&
+				    job->where - r->job.where < r->job.len);
 		}
-	full = its >= STUCK_MOST || stuck.count >= STUCK_ALL;
+	refused |= job->fn ? its >= STUCK_MOST || stuck.count >= STUCK_ALL
+			   : stuck.count >= 2 * STUCK_ALL;
+	warned = is_warned(job->pid);
 	pthread_mutex_unlock(&stuck.lock);
-	return again || full ? 0 : its < STUCK_LONG ? PATIENT_MS : SHORT_MS;
+	return refused			      ? 0
+	       : its >= STUCK_LONG && job->fn ? SHORT_MS
+	       : warned			      ? WARNED_MS
+					      : PATIENT_MS;
 }
 
-/* With R's lock, which it gives back. R is not ours any more. */
-static void give_up(struct reader *r, bool say)
+/* With R's lock, which it gives back. R is not ours any more. LOCKED: see struct reader. */
+static void give_up(struct reader *r, bool locked, bool say)
 {
 	struct job job = r->job;
 
 	pthread_setspecific(key, NULL);
 	pthread_mutex_lock(&stuck.lock);
+	r->locked = locked;
 	r->next = stuck.first;
 	stuck.first = r;
 	stuck.count++;
+	say &= !locked || !is_warned(job.pid);
+	if (locked && say)
+		stuck.warned[stuck.warnings++ % WARNED] = job.pid;
 	pthread_mutex_unlock(&stuck.lock);
 	set_state(r, GIVEN_UP);
 	pthread_mutex_unlock(&r->lock);
-	if (!say)
-		return;
-	message_error("%d: %s 0x%" PRIx64
-		      " does not come: a userfaultfd or a file system holds it up; it is left out",
-		      (int)job.pid, job.what, job.where);
+	if (say && locked)
+		message_error("%d: a thread holds the lock of its mappings, and waits, for a file "
+			      "system perhaps; its memory cannot be read until it goes on",
+			      (int)job.pid);
+	else if (say)
+		message_error("%d: %s 0x%" PRIx64 " does not come: a userfaultfd or a file system "
+			      "holds it up; it is left out",
+			      (int)job.pid, job.what, job.where);
 }
 
 /*
  * Whether R is asleep, as it is where somebody holds it up; or it cannot be known. It is not held
- * up while it waits for the lock of the address space, which a thread may have that only waits for
- * a processor. (`wchan`, proc(5): the kernel's function that it sleeps in.)
+ * up while it waits for the lock of the mappings, which a thread may have that only waits for a
+ * processor; WORK waits for nothing else. (`wchan`, proc(5): the kernel's function that it sleeps
+ * in.)
  */
 static bool is_asleep(const struct reader *r)
 {
-	static const char *const for_the_lock[] = { "process_vm_rw", "access_remote_vm",
-						    "get_user_pages" };
+	static const char *const for_the_lock[] = { "pagemap_read", "process_vm_rw",
+						    "access_remote_vm", "get_user_pages" };
 	pid_t tid = __atomic_load_n(&r->tid, __ATOMIC_RELAXED);
 	char name[32], *where;
 	bool asleep = true;
 
-	if (!tid)
+	if (!tid || !r->job.fn)
 		return false;
 	snprintf(name, sizeof(name), "task/%d/stat", (int)tid);
 	if (proc_state(getpid(), name) == 'R')
@@ -323,7 +378,7 @@ static ssize_t ask(struct reader *r, unsigned ms)
 	pthread_mutex_lock(&r->lock);
 	while (r->state == ASKED) {
 		if (asleep == SLICES || clock_ns() > end) {
-			give_up(r, ms == PATIENT_MS);
+			give_up(r, asleep < SLICES, ms != SHORT_MS);
 			return -ETIMEDOUT;
 		}
 		await_done(r, wait / SLICES);
@@ -369,12 +424,197 @@ ssize_t patient_ask(pid_t pid, patient_fn *fn, const char *what, uint64_t where,
 			NULL, 0, buf);
 }
 
-/* ---- memory -------------------------------------------------------------- */
+/* ---- work ---------------------------------------------------------------- */
 
-static const char its_memory[] = "its memory at";
 static _Thread_local pid_t fresh;
 
 void patient_fresh(pid_t pid) { fresh = pid; }
+
+int patient_do(pid_t pid, const struct patient_work *work, void *arg)
+{
+	struct job job = { .pid = pid, .work = work, .arg = arg };
+	unsigned ms;
+	struct reader *r;
+
+	if (pid == fresh || pid == getpid()) {
+		work->fn(pid, arg);
+		return 0;
+	}
+	ms = patience(&job);
+	r = ms ? reader() : NULL;
+	if (!r) {
+		work->drop(arg);
+		return ms ? -ENOMEM : -ETIMEDOUT;
+	}
+	r->job = job;
+	return ask(r, ms) < 0 ? -ETIMEDOUT : 0;
+}
+
+struct file {
+	char name[64];
+	int flags, fd; /* fd: also -errno */
+	bool whole;
+	char *text;
+	ssize_t len;
+};
+
+static void open_file(pid_t pid, void *file)
+{
+	struct file *f = file;
+
+	if (f->whole)
+		f->len = proc_read(pid, f->name, &f->text);
+	else
+		f->fd = proc_open(pid, f->name, f->flags);
+}
+
+static void drop_file(void *file)
+{
+	struct file *f = file;
+
+	if (f->fd >= 0)
+		close(f->fd);
+	free(f->text);
+	free(f);
+}
+
+/* NULL: no memory, or (*ERR) it does not come in time. */
+static struct file *do_file(pid_t pid, const char *name, const struct file *how, int *err)
+{
+	static const struct patient_work work = { open_file, drop_file };
+	struct file *f = malloc(sizeof(*f));
+
+	*err = -ENOMEM;
+	if (!f)
+		return NULL;
+	*f = *how;
+	snprintf(f->name, sizeof(f->name), "%s", name);
+	*err = patient_do(pid, &work, f);
+	return *err ? NULL : f;
+}
+
+int patient_open(pid_t pid, const char *name, int flags)
+{
+	int err, fd;
+	struct file *f = do_file(pid, name, &(struct file){ .flags = flags, .fd = -1 }, &err);
+
+	if (!f)
+		return err;
+	fd = f->fd;
+	free(f);
+	return fd;
+}
+
+ssize_t patient_text(pid_t pid, const char *name, char **text)
+{
+	int err;
+	struct file *f = do_file(pid, name, &(struct file){ .whole = true, .fd = -1 }, &err);
+	ssize_t len;
+
+	if (!f)
+		return err;
+	len = f->len;
+	if (len >= 0)
+		*text = f->text;
+	free(f);
+	return len;
+}
+
+/* ---- arguments ----------------------------------------------------------- */
+
+static ssize_t read_arguments(pid_t pid, uint64_t where, void *buf, size_t len)
+{
+	int fd = proc_open(pid, "cmdline", O_RDONLY);
+	ssize_t n = fd < 0 ? fd : read(fd, buf, len);
+
+	(void)where;
+	n = fd >= 0 && n < 0 ? -errno : n;
+	if (fd >= 0)
+		close(fd);
+	return n;
+}
+
+char *patient_command_line(pid_t pid)
+{
+	char *text = malloc(PATIENT_BYTES);
+	ssize_t n = text ? patient_ask(pid, read_arguments, "its arguments, at", 0, text,
+				       PATIENT_BYTES - 1)
+			 : -1;
+
+	if (n <= 0) {
+		free(text);
+		return NULL;
+	}
+	text[n] = '\0';
+	for (ssize_t i = 0; i < n - 1; i++)
+		if (!text[i])
+			text[i] = ' ';
+	/* where a program has written what it does over its arguments */
+	while (n > 0 && (!text[n - 1] || text[n - 1] == ' '))
+		text[--n] = '\0';
+	return text;
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static const char its_memory[] = "its memory at";
+
+/* Eight bytes of the pagemap that r->door is. 0: its process has another one now, or has ended. */
+static ssize_t knock(const struct reader *r, raddr_t addr)
+{
+	uint64_t entry,
+		last = (addr | (((uint64_t)2 << 20) - 1)) / PAGE; /* of a table: it is soon done */
+
+	return r->door < 0 ? 0
+			   : pread(r->door, &entry, sizeof(entry), (off_t)(last * sizeof(entry)));
+}
+
+/*
+ * Waits until the lock of PID's mappings is free, so that death ends it. process_vm_readv(2) waits
+ * for that lock in a way that nothing ends, and as long as one of our threads does, we cannot end
+ * either. So we knock first. Returns whether it was free at once.
+ */
+static bool is_free(pid_t pid, raddr_t addr)
+{
+	uint64_t began = clock_ns();
+	struct reader *r = mine;
+
+	if (r->door_of != pid || knock(r, addr) <= 0) {
+		if (r->door >= 0)
+			close(r->door);
+		r->door_of = pid;
+		r->door = proc_open(pid, "pagemap", O_RDONLY);
+		if (knock(r, addr) < 0)
+			return true; /* it is not to be known so */
+	}
+	return clock_ns() - began < FREE_US * 1000;
+}
+
+/* By /proc/PID/mem, for which death ends all waiting, too; but it reads what is mapped unreadable. */
+static ssize_t read_slowly(pid_t pid, raddr_t addr, char *buf, size_t len)
+{
+	int fd = proc_open(pid, "mem", O_RDONLY);
+	size_t done = 0;
+	ssize_t n = fd;
+
+	while (fd >= 0 && done < len) {
+		n = pread(fd, buf + done, len - done, (off_t)(addr + done));
+		if (n < 0)
+			n = -errno;
+		if (n <= 0)
+			break;
+		done += (size_t)n;
+	}
+	if (fd >= 0)
+		close(fd);
+	return done || n >= 0 ? (ssize_t)done : n == -EIO ? -EFAULT : n;
+}
+
+static ssize_t read_memory(pid_t pid, uint64_t where, void *buf, size_t len)
+{
+	return is_free(pid, where) ? remote_read(pid, where, buf, len)
+				   : read_slowly(pid, where, buf, len);
+}
 
 ssize_t patient_read(pid_t pid, raddr_t addr, void *buf, size_t len)
 {
@@ -384,7 +624,7 @@ ssize_t patient_read(pid_t pid, raddr_t addr, void *buf, size_t len)
 		return remote_read(pid, addr, buf, len);
 	while (done < len) {
 		size_t part = len - done < PATIENT_BYTES ? len - done : PATIENT_BYTES;
-		ssize_t n = patient_ask(pid, remote_read, its_memory, addr + done,
+		ssize_t n = patient_ask(pid, read_memory, its_memory, addr + done,
 					(char *)buf + done, part);
 
 		if (n < 0)
@@ -405,10 +645,17 @@ struct pieces {
 static ssize_t read_pieces(pid_t pid, uint64_t where, void *buf, size_t len)
 {
 	struct pieces p;
+	char *to = buf;
 
-	(void)where;
 	memcpy(&p, buf, sizeof(p));
-	remote_read_spans(pid, p.span, p.n, buf);
+	if (is_free(pid, where)) {
+		remote_read_spans(pid, p.span, p.n, buf);
+		return (ssize_t)len;
+	}
+	for (size_t i = 0; i < p.n; to += p.span[i++].len)
+		if (read_slowly(pid, p.span[i].address, to, p.span[i].len) !=
+		    (ssize_t)p.span[i].len)
+			memset(to, 0, p.span[i].len);
 	return (ssize_t)len;
 }
 
@@ -432,7 +679,9 @@ void patient_read_spans(pid_t pid, const struct remote_span *span, size_t n, voi
 		return;
 	}
 	while (n) {
-		struct job job = { pid, read_pieces, its_memory, span->address, 0 };
+		struct job job = {
+			.pid = pid, .fn = read_pieces, .what = its_memory, .where = span->address
+		};
 		struct pieces p;
 		ssize_t got;
 
@@ -460,7 +709,7 @@ static ssize_t write_memory(pid_t pid, uint64_t where, void *buf, size_t len)
 	int err;
 
 	for (uint64_t at = where; at < end; at = (at | (PAGE - 1)) + 1)
-		if (remote_read(pid, at, &byte, 1) < 0)
+		if (read_memory(pid, at, &byte, 1) < 0)
 			break; /* not to be read; it may be written */
 	if (state_of(mine) != ASKED)
 		return -ETIMEDOUT;
@@ -476,7 +725,9 @@ int patient_write(pid_t pid, raddr_t addr, const void *buf, size_t len)
 	if (pid == fresh)
 		return remote_write(pid, addr, buf, len);
 	for (size_t done = 0; done < len; done += part) {
-		struct job job = { pid, write_memory, its_memory, addr + done, 0 };
+		struct job job = {
+			.pid = pid, .fn = write_memory, .what = its_memory, .where = addr + done
+		};
 
 		job.len = part = len - done < PATIENT_BYTES ? len - done : PATIENT_BYTES;
 		n = ask_with(&job, (const char *)buf + done, part, NULL);

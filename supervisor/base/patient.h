@@ -7,10 +7,12 @@
  * wait is in the kernel, and only death ends it. So a thread of ours reads, one for each of our
  * threads that asks; one that does not come back within PATIENT_MS is given up. It goes on waiting,
  * with memory of its own, until the bytes come, the process goes or mtrun ends, and that is said.
- * (What /proc shows of it, as its arguments, the kernel does not wait for.)
+ * What /proc tells of its mappings, or shows of its memory, takes the lock of the mappings, which a
+ * thread of the process can hold for as long as its file system likes: the same holds for that.
  *
- * So nobody but this file calls remote_read() and remote_write(). It does so without a thread of
- * its own for a process that has run nothing yet: see patient_fresh().
+ * So nobody but this file calls remote_read() and remote_write(), and `maps`, `pagemap`, `mem` and
+ * whatever else takes that lock are opened and read by patient_do() and what stands on it. No
+ * thread of its own has a process that has run nothing yet: see patient_fresh().
  *
  * Safe to call from several threads.
  */
@@ -20,6 +22,9 @@
 #include "base/types.h"
 
 #define PATIENT_MS 1000
+
+/* What -ETIMEDOUT of these functions means, for a message. */
+#define PATIENT_LATE "its memory cannot be read just now"
 
 /*
  * As remote_read() (base/proc.h): the bytes read, short at the first page that is unreadable or
@@ -54,5 +59,25 @@ typedef ssize_t patient_fn(pid_t pid, uint64_t where, void *buf, size_t len);
  */
 ssize_t patient_ask(pid_t pid, patient_fn *fn, const char *what, uint64_t where, void *buf,
 		    size_t len) MUST_USE;
+
+/*
+ * Work for that thread that waits for nothing but the lock of the mappings. FN leaves what it finds
+ * in ARG, which is to be allocated. DROP releases all of that, when nobody waits for it any more.
+ */
+struct patient_work {
+	void (*fn)(pid_t pid, void *arg);
+	void (*drop)(void *arg);
+};
+/* 0: it is done; -ETIMEDOUT, -ENOMEM: ARG is not the caller's any more, it is dropped. */
+int patient_do(pid_t pid, const struct patient_work *work, void *arg) MUST_USE;
+/* As proc_open() and proc_read() (base/proc.h), and these two errors. NAME: up to 63 characters. */
+int patient_open(pid_t pid, const char *name, int flags) MUST_USE;
+ssize_t patient_text(pid_t pid, const char *name, char **text) MUST_USE;
+
+/*
+ * The arguments of process PID with blanks between, of 64 kB at most, for the caller to free. NULL:
+ * they are not to be had (any more). They are in its memory.
+ */
+char *patient_command_line(pid_t pid) MUST_USE;
 
 #endif

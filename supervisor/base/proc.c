@@ -275,32 +275,6 @@ pid_t proc_own_tid(pid_t tid)
 	return own;
 }
 
-#define COMMAND_LINE (64u << 10) /* longer ones are cut */
-
-char *proc_command_line(pid_t pid)
-{
-	char *text = malloc(COMMAND_LINE);
-	int fd = text ? proc_open(pid, "cmdline", O_RDONLY) : -1;
-	ssize_t n = -1;
-
-	if (fd >= 0) {
-		n = read(fd, text, COMMAND_LINE - 1);
-		close(fd);
-	}
-	if (n <= 0) {
-		free(text);
-		return NULL;
-	}
-	text[n] = '\0';
-	for (ssize_t i = 0; i < n - 1; i++)
-		if (!text[i])
-			text[i] = ' ';
-	/* where a program has written what it does over its arguments */
-	while (n > 0 && (!text[n - 1] || text[n - 1] == ' '))
-		text[--n] = '\0';
-	return text;
-}
-
 /* ---- memory -------------------------------------------------------------- */
 
 /*

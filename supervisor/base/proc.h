@@ -79,10 +79,4 @@ bool status_ids(const char *status, const char *field, unsigned id[4]) MUST_USE;
 /* The number that thread TID has for itself, in its own namespace; 0: not known. */
 pid_t proc_own_tid(pid_t tid);
 
-/*
- * The arguments of process PID with blanks between, for the caller to free. NULL: they are not to
- * be had (any more).
- */
-char *proc_command_line(pid_t pid) MUST_USE;
-
 #endif

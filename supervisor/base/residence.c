@@ -5,12 +5,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/pagemap.h"
-#include "base/proc.h"
+#include "base/patient.h"
 
 /*
  * residence.c - pages in memory, without what is slow.
@@ -28,11 +27,12 @@
 
 void residence_begin(struct residence *r, pid_t pid, uint64_t limit_us)
 {
-	struct pagemap_scan nothing = { .size = sizeof(nothing), .any_of = PAGEMAP_PRESENT };
+	struct pagemap_scan nothing = { .any_of = PAGEMAP_PRESENT };
 
-	*r = (struct residence){ .fd = proc_open(pid, "pagemap", O_RDONLY),
+	*r = (struct residence){ .pid = pid,
+				 .fd = patient_open(pid, "pagemap", O_RDONLY),
 				 .until_us = clock_thread_us() + limit_us };
-	r->no_scan = r->fd >= 0 && ioctl(r->fd, PAGEMAP_SCAN, &nothing) && errno == ENOTTY;
+	r->no_scan = r->fd >= 0 && pagemap_scan(pid, r->fd, &nothing, NULL, 0) == -ENOTTY;
 }
 
 void residence_end(struct residence *r)
@@ -62,17 +62,15 @@ static void scan_pages(struct residence *r, raddr_t start, raddr_t end, const st
 	uint64_t step = STEP, began;
 
 	while (start < end && in_time(r)) {
-		struct pagemap_scan scan = { .size = sizeof(scan),
-					     .start = start,
+		struct pagemap_scan scan = { .start = start,
 					     .end = end - start > step ? start + step : end,
-					     .region = (uintptr_t)region,
-					     .regions = 512,
 					     .any_of = look->any,
 					     .wanted = look->any | look->tell };
 		int n;
 
 		began = clock_thread_us();
-		n = ioctl(r->fd, PAGEMAP_SCAN, &scan);
+		n = pagemap_scan(r->pid, r->fd, &scan, region, 512);
+		r->late |= n == -ETIMEDOUT;
 		if (n < 0)
 			return;
 		for (int i = 0; i < n; i++)
@@ -100,11 +98,12 @@ static void read_pages(struct residence *r, raddr_t start, raddr_t end, const st
 
 	while (first < last && in_time(r)) {
 		size_t n = last - first < 512 ? (size_t)(last - first) : 512;
-		ssize_t got = pread(r->fd, entry, n * 8, (off_t)(first * 8));
+		ssize_t got = pagemap_read(r->pid, r->fd, first, entry, n);
 
-		if (got < 8)
+		r->late |= got == -ETIMEDOUT;
+		if (got <= 0)
 			break;
-		for (size_t i = 0; i < (size_t)got / 8; i++, first++) {
+		for (ssize_t i = 0; i < got; i++, first++) {
 			uint64_t is = categories_of(entry[i]);
 
 			is = is & look->any ? is & (look->any | look->tell) : 0;

@@ -9,9 +9,10 @@
 #include "base/types.h"
 
 struct residence {
-	int fd; /* pagemap; -1: cannot be read */
+	pid_t pid;
+	int fd; /* pagemap; below 0: -errno, it cannot be read */
 	uint64_t until_us;
-	bool late;    /* the time was not enough: sums are too small */
+	bool late; /* the time was not enough, or the kernel does not answer: sums are too small */
 	bool no_scan; /* the kernel lacks PAGEMAP_SCAN (Linux 6.7) */
 };
 void residence_begin(struct residence *r, pid_t pid, uint64_t limit_us);

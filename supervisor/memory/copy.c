@@ -11,6 +11,7 @@
 
 #include "base/array.h"
 #include "base/bounds.h"
+#include "base/patient.h"
 #include "base/proc.h"
 #include "memory/ahead.h"
 
@@ -54,7 +55,7 @@ int memory_open(struct memory *m, pid_t pid, bool quick)
 		return err;
 	m->pid = pid;
 	m->quick = quick;
-	m->mem = proc_open(pid, "mem", O_RDONLY);
+	m->mem = patient_open(pid, "mem", O_RDONLY);
 	if (m->mem < 0)
 		pages_close(&m->pages);
 	return m->mem < 0 ? m->mem : 0;

@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/proc.h"
+#include "base/patient.h"
 
 /*
  * pages.c - asking the kernel which pages are there.
@@ -24,12 +24,14 @@ _Static_assert(sizeof(struct page_run) == sizeof(struct pagemap_region), "the ke
 
 int pages_open(struct pages *p, pid_t pid)
 {
-	struct pagemap_scan scan = { .size = sizeof(scan), .any_of = PAGEMAP_PRESENT };
-	int fd = proc_open(pid, "pagemap", O_RDONLY);
+	struct pagemap_scan scan = { .any_of = PAGEMAP_PRESENT };
+	int fd = patient_open(pid, "pagemap", O_RDONLY);
 
 	if (fd < 0)
 		return fd;
-	*p = (struct pages){ .fd = fd, .no_scan = ioctl(fd, PAGEMAP_SCAN, &scan) < 0 };
+	*p = (struct pages){ .pid = pid,
+			     .fd = fd,
+			     .no_scan = pagemap_scan(pid, fd, &scan, NULL, 0) < 0 };
 	return 0;
 }
 
@@ -44,14 +46,11 @@ static ssize_t scan(const struct pages *p, raddr_t *at, raddr_t end, unsigned wh
 		    struct page_run *run, size_t most)
 {
 	struct pagemap_scan scan = {
-		.size = sizeof(scan),
 		.flags = what & PAGES_PROTECT	? PAGEMAP_PROTECT | PAGEMAP_TRACKED
 			 : what & PAGES_TRACKED ? PAGEMAP_TRACKED
 						: 0,
 		.start = *at,
 		.end = end - *at > STEP ? *at + STEP : end,
-		.region = (uintptr_t)run,
-		.regions = most,
 		.max_pages = what & PAGES_ANY	  ? 1
 			     : what & PAGES_PIECE ? PIECE
 						  : 0,
@@ -62,11 +61,9 @@ static ssize_t scan(const struct pages *p, raddr_t *at, raddr_t end, unsigned wh
 	int n;
 
 	scan.all_of = scan.inverted | (what & PAGES_PROTECT ? PAGEMAP_WRITTEN : 0);
-	do
-		n = ioctl(p->fd, PAGEMAP_SCAN, &scan);
-	while (n < 0 && errno == EINTR);
+	n = pagemap_scan(p->pid, p->fd, &scan, run, most);
 	if (n < 0)
-		return -errno;
+		return n;
 	if (scan.walk_end <= *at)
 		return -EIO;
 	*at = scan.walk_end;
@@ -81,22 +78,12 @@ static bool is_there(uint64_t entry, unsigned what)
 	       !(what & PAGES_NOT_FILES && entry & PAGEMAP_ENTRY_FILE);
 }
 
-/* How many entries were read; 0: the process has no memory any more. */
-static ssize_t read_entries(const struct pages *p, raddr_t at, uint64_t *entry, size_t n)
-{
-	ssize_t got;
-
-	do
-		got = pread(p->fd, entry, n * sizeof(*entry), (off_t)(at / PAGE * sizeof(*entry)));
-	while (got < 0 && errno == EINTR);
-	return got < 0 ? -errno : got / (ssize_t)sizeof(*entry);
-}
-
 static ssize_t read_runs(const struct pages *p, raddr_t *at, raddr_t end, unsigned what,
 			 struct page_run *run, size_t most)
 {
 	uint64_t entry[ENTRIES], left = (end - *at) / PAGE;
-	ssize_t got = read_entries(p, *at, entry, left < ENTRIES ? left : ENTRIES);
+	ssize_t got =
+		pagemap_read(p->pid, p->fd, *at / PAGE, entry, left < ENTRIES ? left : ENTRIES);
 	size_t n = 0;
 
 	if (got <= 0)
@@ -129,7 +116,7 @@ int pages_shared(const struct pages *p, raddr_t start, size_t n, bool *shared)
 	uint64_t entry[ENTRIES];
 
 	for (size_t done = 0; done < n;) {
-		ssize_t got = read_entries(p, start + done * PAGE, entry,
+		ssize_t got = pagemap_read(p->pid, p->fd, start / PAGE + done, entry,
 					   n - done < ENTRIES ? n - done : ENTRIES);
 
 		if (got <= 0)

@@ -10,7 +10,8 @@
 #include "base/types.h"
 
 struct pages { /* of one process */
-	int fd;
+	pid_t pid;
+	int fd;	      /* its pagemap */
 	bool no_scan; /* the kernel lacks PAGEMAP_SCAN */
 };
 

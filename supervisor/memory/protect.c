@@ -88,7 +88,8 @@ static bool try_on(int fd, const struct pages *pages, volatile char *at, char *t
 static bool try_it(char *at)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
-	struct pages pages = { .fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) };
+	struct pages pages = { .pid = getpid(),
+			       .fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) };
 
 	return fd >= 0 && pages.fd >= 0 && try_on(fd, &pages, at, at + 2 * PAGE);
 }

@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/maps.h"
+#include "base/patient.h"
 #include "ledger/block_list.h"
 #include "ledger/ledger.h"
 #include "process/process.h"
@@ -53,7 +54,7 @@ int residency_begin(struct residency_look *l, const struct process *p)
 	int err;
 
 	*l = (struct residency_look){ .pid = p->via,
-				      .maps_fd = proc_open(p->via, "maps", O_RDONLY),
+				      .maps_fd = patient_open(p->via, "maps", O_RDONLY),
 				      .swapped = swapped > 0 ? (uint64_t)swapped * 1024 : 0 };
 	residence_begin(&l->residence, p->via, READ_US);
 	err = l->maps_fd < 0 ? l->maps_fd : l->residence.fd < 0 ? l->residence.fd : 0;
@@ -128,7 +129,7 @@ static size_t ask_together(const struct residency_look *l, size_t i)
 
 int residency_read(struct residency_look *l)
 {
-	int err = maps_read_from(&l->maps, l->maps_fd);
+	int err = maps_read_from(&l->maps, l->pid, l->maps_fd);
 
 	if (err)
 		return err;

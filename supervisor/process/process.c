@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/patient.h"
 #include "base/proc.h"
 #include "process/profile_make.h"
 #include "symbols/elf.h"
@@ -125,7 +126,7 @@ void process_unshare(struct process *p)
 /* What /proc says of it now: name, arguments, executable, size of its text. */
 void process_describe(struct process *p)
 {
-	char name[PROC_NAME], link[4096], *command, *line = proc_command_line(p->via), *whole;
+	char name[PROC_NAME], link[4096], *command, *line = patient_command_line(p->via), *whole;
 	int64_t text = proc_status_field(p->via, "VmExe");
 	ssize_t n;
 

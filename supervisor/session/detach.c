@@ -293,6 +293,14 @@ int session_withdraw(struct session *s, struct process *p)
 	return err == -EAGAIN ? -EBUSY : err;
 }
 
+static bool some_blocked(const struct session *s, const struct process *p)
+{
+	for (size_t i = 0; i < s->nthreads; i++)
+		if (s->thread[i].process == p && thread_blocked(&s->thread[i]))
+			return true;
+	return false;
+}
+
 static void leave(struct session *s, struct process *p)
 {
 	int err;
@@ -310,8 +318,11 @@ static void leave(struct session *s, struct process *p)
 		return;
 	if (err == -EBUSY)
 		message_say(
-			"%d: some of its threads are still in hooks: these stay, and do nothing; the next `mtrun -p %d` takes them away",
-			p->pid, p->pid);
+			"%d: some of its threads %s: these stay, and do nothing; the next `mtrun -p %d` takes them away",
+			p->pid,
+			some_blocked(s, p) ? "wait in the kernel, perhaps in hooks"
+					   : "are still in hooks",
+			p->pid);
 	else if (err)
 		message_verbose(1, "%d: its hooks stay, and do nothing: %s", p->pid,
 				strerror(-err));

@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/intern.h"
 #include "base/message.h"
+#include "base/patient.h"
 #include "base/proc.h"
 #include "log/event_encode.h"
 #include "log/records.h"
@@ -238,7 +239,7 @@ static void put_run(struct recorder *r)
 {
 	const struct options *o = &r->session->options;
 	const struct process *p = r->session->main;
-	char *line = p && p->exe && p->state <= PROCESS_HELD ? proc_command_line(p->via) : NULL;
+	char *line = p && p->exe && p->state <= PROCESS_HELD ? patient_command_line(p->via) : NULL;
 	struct log_bytes b = { 0 };
 
 	if (!line)

@@ -142,7 +142,7 @@ static int open_mapped_file(pid_t pid, struct outside *from, const struct span *
 					 : outside_open(from, s->first->path, OUTSIDE_DEBUG);
 	snprintf(name, sizeof(name), "map_files/%llx-%llx", (unsigned long long)s->first->start,
 		 (unsigned long long)s->first->end);
-	fd = outside_reopen(pid, proc_open(pid, name, O_PATH), OUTSIDE_DEBUG);
+	fd = outside_reopen(pid, patient_open(pid, name, O_PATH), OUTSIDE_DEBUG);
 	if (fd >= 0)
 		return fd;
 	fd = s->first->deleted ? -ENOENT : outside_open(from, s->first->path, OUTSIDE_DEBUG);
@@ -244,7 +244,7 @@ static void auxv_read(struct auxv *aux, pid_t pid)
 {
 	Elf64_auxv_t entry;
 	char *text = NULL;
-	ssize_t n = proc_read(pid, "auxv", &text);
+	ssize_t n = patient_text(pid, "auxv", &text);
 
 	memset(aux, 0, sizeof(*aux));
 	if (n < 0)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/outside.h"
+#include "base/patient.h"
 #include "base/proc.h"
 #include "symbols/elf.h"
 #include "tracee/keeper.h"
@@ -281,12 +282,13 @@ int attach_check(pid_t pid, bool hooks_given, char *why, size_t len)
 	via = check_threads(&l);
 	if (via < 0)
 		return via;
-	fd = proc_open(via, "mem", O_RDONLY);
+	fd = patient_open(via, "mem", O_RDONLY);
 	if (fd < 0)
 		return fd == -EACCES || fd == -EPERM
 			       ? why_refused(&l, fd)
 			       : refuse(&l, fd, "%s",
 					fd == -ESRCH || fd == -ENOENT ? "it has ended"
+					: fd == -ETIMEDOUT	      ? PATIENT_LATE
 								      : strerror(-fd));
 	close(fd);
 	return check_program(&l, via, hooks_given);
@@ -300,6 +302,8 @@ int attach_refused(pid_t pid, int err, char *why, size_t len)
 	proc_name(pid, pid, l.comm);
 	if (err == -ESRCH)
 		return refuse(&l, err, "it has ended");
+	if (err == -ETIMEDOUT)
+		return refuse(&l, err, PATIENT_LATE);
 	via = check_threads(&l); /* it has ended or got a tracer since */
 	return via < 0 ? via : why_refused(&l, err);
 }

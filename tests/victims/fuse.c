@@ -3,8 +3,8 @@
  * fuse - fuse DIR SOURCE SECONDS: serves the regular files in SOURCE at DIR, by the protocol of
  * /dev/fuse. What the kernel is told of them it may believe for SECONDS. Prints `ready`, and for
  * each line of its standard input `done`: `hold OPERATION` (lookup, getattr, open, read, statfs,
- * all): that is never answered from now on; `asked`: `asked N`, how many were held. Ends with its
- * standard input.
+ * all): that is never answered from now on; `direct`: what is opened from now on is not to be cached;
+ * `asked`: `asked N`, how many were held. Ends with its standard input.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,6 +27,7 @@ static size_t files;
 static int dev, source;
 static unsigned seconds, held;
 static char hold[32];
+static uint32_t how = FOPEN_KEEP_CACHE;
 
 static void wrong(const char *what)
 {
@@ -112,7 +113,7 @@ static void serve(const struct fuse_in_header *in, const void *data)
 	struct fuse_init_out init = {
 		.major = 7, .minor = 31, .max_write = 1 << 16, .max_readahead = 4096
 	};
-	struct fuse_open_out open = { .open_flags = FOPEN_KEEP_CACHE };
+	struct fuse_open_out open = { .open_flags = how };
 	struct fuse_entry_out entry = { .entry_valid = seconds, .attr_valid = seconds };
 	struct fuse_attr_out attr = { .attr_valid = seconds };
 	struct fuse_statfs_out statfs = { .st = { .bsize = 4096, .namelen = 255 } };
@@ -154,10 +155,13 @@ static void command(void)
 
 	if (!fgets(line, sizeof(line), stdin))
 		exit(0);
-	if (sscanf(line, "hold %31s", hold) == 1)
-		printf("done\n");
-	else
+	if (!strcmp(line, "asked\n"))
 		printf("asked %u\n", held);
+	else
+		printf("done\n");
+	if (!strcmp(line, "direct\n"))
+		how |= FOPEN_DIRECT_IO;
+	sscanf(line, "hold %31s", hold);
 	fflush(stdout);
 }
 

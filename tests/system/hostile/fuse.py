@@ -4,7 +4,8 @@
 """
 fuse - a library on a file system that a process serves: its symbols are found; when the server does
 not answer any more, mtrun says so after a second, answers everything else, can leave and be ended;
-the program goes on.
+the program goes on. So it is, after ten seconds, where the server has a thread wait with the lock of
+the program's mappings held.
 """
 import ctypes
 import os
@@ -25,6 +26,7 @@ MOST = 20       # seconds an answer takes, however busy the machine is
 CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 1 << 14, 1 << 18, 2
 libc = ctypes.CDLL(None, use_errno=True)
 VICTIM, SERVER = mt.build('onfuse.c', extra='-ldl'), mt.build('fuse.c')
+LOCKS = mt.build('maplock.c')
 LIBRARY = mt.build('lib/plain_plugin.c', extra='-shared -fPIC', name='plain_plugin.so')
 DIR, SOURCE = f'{mt.tmp()}/mount', f'{mt.tmp()}/source'
 
@@ -153,5 +155,77 @@ for SIGNAL in signal.SIGTERM, signal.SIGINT:
             mt.end_group(p)
             mt.end_group(a.p)
             s.end()
+LOCK, LOCK_S = 'holds the lock of its mappings', 10    # seconds that it is waited for, once
+
+
+def lock(s, p):
+    """Has P hold that lock. False: on this kernel it does not."""
+    s.tell('hold read')
+    s.tell('direct')
+    p.stdin.write(b'hold\n')
+    p.stdin.flush()
+    p.stdout.readline()
+
+    def held():
+        for tid in os.listdir(f'/proc/{p.pid}/task'):
+            with open(f'/proc/{p.pid}/task/{tid}/stat') as f:
+                if f.read().rpartition(')')[2].split()[0] == 'D':
+                    return True
+        return False
+    return mt.until(held, 5)
+
+
+def locking():
+    s = Server(1000)
+    p = mt.popen([LOCKS, f'{DIR}/plain_plugin.so'], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                 stderr=subprocess.STDOUT)
+    p.stdout.readline()
+    return s, p
+
+
+for HOW in 'detach', 'SIGTERM', 'SIGINT':
+    @case(f'the lock of the mappings is held, {HOW}')
+    def _(bad):
+        s, p = locking()
+        a = mt.Attached(p.pid)
+        mt.until(lambda: int(a.json('status')['allocs']), 10)
+        if not lock(s, p):
+            mt.skip('the lock of the mappings', 'on this kernel it is not held')
+            s.end()
+            mt.end_group(p)
+            return
+        questions = ('status', 'map', 'leaks', 'who 0x1', 'bt', 'threads') if HOW == 'detach' else ()
+        for command in *questions, 'report --by stack':
+            text = timed(bad, a, command)
+        bad += [] if 'maplock.c' in text else [f'report: {text[:500]!r}']
+        bad += goes_on(p, 'under mtrun')
+        if HOW == 'detach':
+            a.commands.write(b'detach\n')
+        else:
+            a.p.send_signal(getattr(signal, HOW))
+        try:
+            out = a.p.communicate(timeout=ENDS + LOCK_S)[0].decode()
+            bad += [] if out.count(LOCK) == 1 else [f'said: {out[:500]!r}']
+        except subprocess.TimeoutExpired:
+            bad.append(f'not done after {ENDS + LOCK_S} s')
+        bad += goes_on(p, 'without mtrun')
+        s.end()
+        bad += goes_on(p, 'with its lock back')
+        mt.end_group(p)
+        mt.end_group(a.p)
+
+
+@case('the lock of the mappings is held, an attach')
+def _(bad):
+    s, p = locking()
+    if lock(s, p):
+        q = mt.popen([mt.MTRUN, '-p', str(p.pid), '-d', '1'], stdout=subprocess.PIPE,
+                     stderr=subprocess.STDOUT)
+        out = q.communicate(timeout=60)[0].decode()
+        said = LOCK in out and 'cannot be read just now' in out and out.count('\n') == 2
+        bad += [] if said and q.returncode == 125 else [f'{q.returncode}: {out[:500]}']
+        bad += goes_on(p, 'after it')
+    s.end()
+    mt.end_group(p)
 
 mt.finish()

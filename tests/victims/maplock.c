@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * maplock - maplock FILE: makes and frees blocks. Prints `ready`, and for each
+ * line of its standard input `turns N`: how many it has made. After the line `hold` one thread reads
+ * FILE, which it has mapped, and half a second later another one opens it once more and maps it:
+ * where the first one's page is never served, and the second one's FILE is not to be cached, the
+ * kernel waits for that page with the lock of the mappings held.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static unsigned long turns;
+static void *volatile kept;
+static char *page;
+static const char *file;
+
+static char *map_file(void)
+{
+	int fd = open(file, O_RDONLY);
+	void *at = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static void *touch(void *arg)
+{
+	int to[2];
+
+	/* not by the processor: where the page never comes, that is no SIGBUS */
+	if (pipe(to) == 0 && write(to[1], (const void *)page, 1) < 0)
+		usleep(1);
+	return arg;
+}
+
+static void *map_again(void *arg)
+{
+	usleep(500000);
+	map_file();
+	return arg;
+}
+
+static void *answer(void *arg)
+{
+	char line[80];
+	pthread_t a, b;
+
+	while (fgets(line, sizeof(line), stdin)) {
+		if (!strcmp(line, "hold\n") && (pthread_create(&a, NULL, touch, NULL) ||
+						pthread_create(&b, NULL, map_again, NULL)))
+			exit(1);
+		printf("turns %lu\n", __atomic_load_n(&turns, __ATOMIC_RELAXED));
+		fflush(stdout);
+	}
+	exit(0);
+	return arg;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+
+	if (argc < 2)
+		return 2;
+	file = argv[1];
+	page = map_file();
+	if (!page || pthread_create(&thread, NULL, answer, NULL))
+		return 1;
+	printf("ready\n");
+	fflush(stdout);
+	for (;;) {
+		void *p = malloc(100);
+
+		__atomic_add_fetch(&turns, 1, __ATOMIC_RELAXED);
+		kept = p;
+		free(p);
+		usleep(1000);
+	}
+}
