@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/patient.h"
 
 /*
@@ -20,6 +21,7 @@ struct question {
 	struct pagemap_scan scan;
 	uint64_t first;
 	ssize_t got;
+	uint64_t us; /* of the reader's CPU time */
 	size_t bytes;
 	char room[]; /* regions, or the words of pages */
 };
@@ -27,6 +29,7 @@ struct question {
 static void answer(pid_t pid, void *question)
 {
 	struct question *q = question;
+	uint64_t began = clock_thread_us();
 
 	(void)pid;
 	do {
@@ -34,6 +37,7 @@ static void answer(pid_t pid, void *question)
 				  : pread(q->fd, q->room, q->bytes, (off_t)(q->first * 8));
 		q->err = q->got < 0 ? -errno : 0;
 	} while (q->err == -EINTR);
+	q->us = clock_thread_us() - began;
 }
 
 static void drop(void *question)
@@ -59,7 +63,8 @@ static struct question *new_question(int fd, size_t bytes)
 }
 
 /* Q is put; what there is of OUT is filled. What the kernel returned, or -errno. */
-static ssize_t put(pid_t pid, struct question *q, struct pagemap_scan *scan, void *out, size_t unit)
+static ssize_t put(pid_t pid, struct question *q, struct pagemap_scan *scan, void *out, size_t unit,
+		   uint64_t *us)
 {
 	static const struct patient_work work = { answer, drop };
 	int err = patient_do(pid, &work, q);
@@ -72,11 +77,14 @@ static ssize_t put(pid_t pid, struct question *q, struct pagemap_scan *scan, voi
 		memcpy(out, q->room, (size_t)got * unit);
 	if (scan)
 		scan->walk_end = q->scan.walk_end;
+	if (us)
+		*us += q->us;
 	drop(q);
 	return got;
 }
 
-int pagemap_scan(pid_t pid, int fd, struct pagemap_scan *scan, void *region, size_t most)
+int pagemap_scan(pid_t pid, int fd, struct pagemap_scan *scan, void *region, size_t most,
+		 uint64_t *us)
 {
 	struct question *q = new_question(fd, most * sizeof(struct pagemap_region));
 
@@ -87,10 +95,10 @@ int pagemap_scan(pid_t pid, int fd, struct pagemap_scan *scan, void *region, siz
 	q->scan.size = sizeof(q->scan);
 	q->scan.region = (uintptr_t)q->room;
 	q->scan.regions = most;
-	return (int)put(pid, q, scan, region, sizeof(struct pagemap_region));
+	return (int)put(pid, q, scan, region, sizeof(struct pagemap_region), us);
 }
 
-ssize_t pagemap_read(pid_t pid, int fd, uint64_t first, uint64_t *entry, size_t n)
+ssize_t pagemap_read(pid_t pid, int fd, uint64_t first, uint64_t *entry, size_t n, uint64_t *us)
 {
 	struct question *q = new_question(fd, n * sizeof(*entry));
 	ssize_t got;
@@ -99,6 +107,6 @@ ssize_t pagemap_read(pid_t pid, int fd, uint64_t first, uint64_t *entry, size_t 
 		return -ENOMEM;
 	q->scans = false;
 	q->first = first;
-	got = put(pid, q, NULL, entry, 1);
+	got = put(pid, q, NULL, entry, 1, us);
 	return got < 0 ? got : got / (ssize_t)sizeof(*entry);
 }

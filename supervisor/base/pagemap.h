@@ -39,10 +39,13 @@ struct pagemap_scan {
 /*
  * SCAN by FD, the `pagemap` of PID: up to MOST of struct pagemap_region (its size, region and regions
  * are filled in here). How many there are, or -errno; -ENOTTY: this kernel cannot; -ETIMEDOUT: they
- * do not come (base/patient.h).
+ * do not come (base/patient.h). The CPU time that it took, in microseconds, is added to *US (NULL:
+ * nowhere).
  */
-int pagemap_scan(pid_t pid, int fd, struct pagemap_scan *scan, void *region, size_t most) MUST_USE;
+int pagemap_scan(pid_t pid, int fd, struct pagemap_scan *scan, void *region, size_t most,
+		 uint64_t *us) MUST_USE;
 /* The words of N pages from the number FIRST on: how many were read, or -errno. 0: it has ended. */
-ssize_t pagemap_read(pid_t pid, int fd, uint64_t first, uint64_t *entry, size_t n) MUST_USE;
+ssize_t pagemap_read(pid_t pid, int fd, uint64_t first, uint64_t *entry, size_t n,
+		     uint64_t *us) MUST_USE;
 
 #endif

@@ -32,7 +32,7 @@ void residence_begin(struct residence *r, pid_t pid, uint64_t limit_us)
 	*r = (struct residence){ .pid = pid,
 				 .fd = patient_open(pid, "pagemap", O_RDONLY),
 				 .until_us = clock_thread_us() + limit_us };
-	r->no_scan = r->fd >= 0 && pagemap_scan(pid, r->fd, &nothing, NULL, 0) == -ENOTTY;
+	r->no_scan = r->fd >= 0 && pagemap_scan(pid, r->fd, &nothing, NULL, 0, NULL) == -ENOTTY;
 }
 
 void residence_end(struct residence *r)
@@ -44,7 +44,7 @@ void residence_end(struct residence *r)
 
 static bool in_time(struct residence *r)
 {
-	if (!r->late && clock_thread_us() > r->until_us)
+	if (!r->late && clock_thread_us() + r->asked_us > r->until_us)
 		r->late = true;
 	return !r->late;
 }
@@ -59,17 +59,16 @@ struct look {
 static void scan_pages(struct residence *r, raddr_t start, raddr_t end, const struct look *look)
 {
 	struct pagemap_region region[512];
-	uint64_t step = STEP, began;
+	uint64_t step = STEP;
 
 	while (start < end && in_time(r)) {
 		struct pagemap_scan scan = { .start = start,
 					     .end = end - start > step ? start + step : end,
 					     .any_of = look->any,
 					     .wanted = look->any | look->tell };
-		int n;
+		uint64_t before = r->asked_us;
+		int n = pagemap_scan(r->pid, r->fd, &scan, region, 512, &r->asked_us);
 
-		began = clock_thread_us();
-		n = pagemap_scan(r->pid, r->fd, &scan, region, 512);
 		r->late |= n == -ETIMEDOUT;
 		if (n < 0)
 			return;
@@ -78,7 +77,7 @@ static void scan_pages(struct residence *r, raddr_t start, raddr_t end, const st
 		if (scan.walk_end <= start)
 			return;
 		start = scan.walk_end;
-		if (clock_thread_us() - began > SOON_US)
+		if (r->asked_us - before > SOON_US)
 			step = STEP;
 		else if (step < STEP_MOST)
 			step *= 2;
@@ -98,7 +97,7 @@ static void read_pages(struct residence *r, raddr_t start, raddr_t end, const st
 
 	while (first < last && in_time(r)) {
 		size_t n = last - first < 512 ? (size_t)(last - first) : 512;
-		ssize_t got = pagemap_read(r->pid, r->fd, first, entry, n);
+		ssize_t got = pagemap_read(r->pid, r->fd, first, entry, n, &r->asked_us);
 
 		r->late |= got == -ETIMEDOUT;
 		if (got <= 0)

@@ -10,8 +10,8 @@
 
 struct residence {
 	pid_t pid;
-	int fd; /* pagemap; below 0: -errno, it cannot be read */
-	uint64_t until_us;
+	int fd;			     /* pagemap; below 0: -errno, it cannot be read */
+	uint64_t until_us, asked_us; /* asked_us: that others took to ask the kernel for us */
 	bool late; /* the time was not enough, or the kernel does not answer: sums are too small */
 	bool no_scan; /* the kernel lacks PAGEMAP_SCAN (Linux 6.7) */
 };

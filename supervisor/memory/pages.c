@@ -31,7 +31,7 @@ int pages_open(struct pages *p, pid_t pid)
 		return fd;
 	*p = (struct pages){ .pid = pid,
 			     .fd = fd,
-			     .no_scan = pagemap_scan(pid, fd, &scan, NULL, 0) < 0 };
+			     .no_scan = pagemap_scan(pid, fd, &scan, NULL, 0, NULL) < 0 };
 	return 0;
 }
 
@@ -61,7 +61,7 @@ static ssize_t scan(const struct pages *p, raddr_t *at, raddr_t end, unsigned wh
 	int n;
 
 	scan.all_of = scan.inverted | (what & PAGES_PROTECT ? PAGEMAP_WRITTEN : 0);
-	n = pagemap_scan(p->pid, p->fd, &scan, run, most);
+	n = pagemap_scan(p->pid, p->fd, &scan, run, most, NULL);
 	if (n < 0)
 		return n;
 	if (scan.walk_end <= *at)
@@ -82,8 +82,8 @@ static ssize_t read_runs(const struct pages *p, raddr_t *at, raddr_t end, unsign
 			 struct page_run *run, size_t most)
 {
 	uint64_t entry[ENTRIES], left = (end - *at) / PAGE;
-	ssize_t got =
-		pagemap_read(p->pid, p->fd, *at / PAGE, entry, left < ENTRIES ? left : ENTRIES);
+	ssize_t got = pagemap_read(p->pid, p->fd, *at / PAGE, entry,
+				   left < ENTRIES ? left : ENTRIES, NULL);
 	size_t n = 0;
 
 	if (got <= 0)
@@ -117,7 +117,7 @@ int pages_shared(const struct pages *p, raddr_t start, size_t n, bool *shared)
 
 	for (size_t done = 0; done < n;) {
 		ssize_t got = pagemap_read(p->pid, p->fd, start / PAGE + done, entry,
-					   n - done < ENTRIES ? n - done : ENTRIES);
+					   n - done < ENTRIES ? n - done : ENTRIES, NULL);
 
 		if (got <= 0)
 			return got ? (int)got : -ESRCH;
