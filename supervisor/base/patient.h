@@ -70,6 +70,13 @@ struct patient_work {
 };
 /* 0: it is done; -ETIMEDOUT, -ENOMEM: ARG is not the caller's any more, it is dropped. */
 int patient_do(pid_t pid, const struct patient_work *work, void *arg) MUST_USE;
+/*
+ * For FN: waits until the lock of PID's mappings is free, so that death ends it. process_vm_readv(2)
+ * waits for that lock in a way that nothing ends, and as long as a thread of ours does we cannot end
+ * either. So one knocks first. Whether it was free at once: else a way is to be taken that death
+ * ends. ADDR: where is to be read.
+ */
+bool patient_is_free(pid_t pid, raddr_t addr) MUST_USE;
 /* As proc_open() and proc_read() (base/proc.h), and these two errors. NAME: up to 63 characters. */
 int patient_open(pid_t pid, const char *name, int flags) MUST_USE;
 ssize_t patient_text(pid_t pid, const char *name, char **text) MUST_USE;

@@ -718,7 +718,7 @@ static const char *reason(int err)
 	case -EOPNOTSUPP: return "it has a userfaultfd or an io_uring itself";
 	case -EFBIG: return "too much of it is shared, or mapped so that writes are not noticed";
 	case -ERANGE: return "it writes faster than can be copied";
-	case -ETIMEDOUT: return "some of its threads do not stop";
+	case -ETIMEDOUT: return "some of its threads do not stop, or have its mappings locked";
 	case -ESRCH: return "it has ended";
 	case -EALREADY: return "another capture is under way";
 	case -ENODATA: return "its allocations are not recorded";
