@@ -30,7 +30,7 @@ struct maps {
 
 /* The caller releases what it has read with maps_release(), which may be called twice. */
 int maps_read(struct maps *maps, pid_t pid) MUST_USE;
-/* maps_read() in at most LIMIT_US microseconds of the thread's own CPU time; -ETIME: it takes longer. */
+/* maps_read() in at most LIMIT_US microseconds of CPU time; -ETIME: it takes longer. */
 int maps_read_within(struct maps *maps, pid_t pid, uint64_t limit_us) MUST_USE;
 /* maps_read() from FD, an open `maps` of PID, of which nothing was read: it stays that process'. */
 int maps_read_from(struct maps *maps, pid_t pid, int fd) MUST_USE;

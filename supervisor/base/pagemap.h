@@ -37,7 +37,7 @@ struct pagemap_scan {
 #define PAGEMAP_ENTRY_PRESENT	(1ull << 63)
 
 /*
- * SCAN by FD, the `pagemap` of PID: up to MOST of struct pagemap_region (its size, region and regions
+ * SCAN by FD, the `pagemap` of PID: up to MOST of struct pagemap_region (size, region and regions
  * are filled in here). How many there are, or -errno; -ENOTTY: this kernel cannot; -ETIMEDOUT: they
  * do not come (base/patient.h). The CPU time that it took, in microseconds, is added to *US (NULL:
  * nowhere).

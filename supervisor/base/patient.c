@@ -587,7 +587,7 @@ bool patient_is_free(pid_t pid, raddr_t addr)
 	return clock_ns() - began < FREE_US * 1000;
 }
 
-/* By /proc/PID/mem, for which death ends all waiting, too; but it reads what is mapped unreadable. */
+/* By /proc/PID/mem: death ends all its waiting, too; but it reads what is mapped unreadable. */
 static ssize_t read_slowly(pid_t pid, raddr_t addr, char *buf, size_t len)
 {
 	int fd = proc_open(pid, "mem", O_RDONLY);

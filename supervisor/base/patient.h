@@ -71,9 +71,9 @@ struct patient_work {
 /* 0: it is done; -ETIMEDOUT, -ENOMEM: ARG is not the caller's any more, it is dropped. */
 int patient_do(pid_t pid, const struct patient_work *work, void *arg) MUST_USE;
 /*
- * For FN: waits until the lock of PID's mappings is free, so that death ends it. process_vm_readv(2)
- * waits for that lock in a way that nothing ends, and as long as a thread of ours does we cannot end
- * either. So one knocks first. Whether it was free at once: else a way is to be taken that death
+ * For FN: waits until the lock of PID's mappings is free, so that death ends it. The wait of
+ * process_vm_readv(2) for that lock nothing ends, and as long as a thread of ours is in it we cannot
+ * end either. So one knocks first. Whether it was free at once: else a way is to be taken that death
  * ends. ADDR: where is to be read.
  */
 bool patient_is_free(pid_t pid, raddr_t addr) MUST_USE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * residence.h - how much of a process' mappings is in memory: for questions that are asked often and
- * must be answered soon, whatever is mapped. There is a deadline, in CPU time of ours.
+ * residence.h - how much of a process' mappings is in memory: for questions that are asked often,
+ * and must be answered soon, whatever is mapped. There is a deadline, in CPU time of ours.
  */
 #ifndef MTRUN_RESIDENCE_H
 #define MTRUN_RESIDENCE_H

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * maplock - maplock FILE: makes and frees blocks. Prints `ready`, and for each
- * line of its standard input `turns N`: how many it has made. After the line `hold` one thread reads
- * FILE, which it has mapped, and half a second later another one opens it once more and maps it:
- * where the first one's page is never served, and the second one's FILE is not to be cached, the
- * kernel waits for that page with the lock of the mappings held.
+ * maplock - maplock FILE: makes and frees blocks. Prints `ready`, and for each line of its standard
+ * input `turns N`: how many it has made. After the line `hold` one thread reads FILE, which it has
+ * mapped, and half a second later another one opens it once more and maps it: where the first one's
+ * page is never served, and the second one's FILE is not to be cached, the kernel waits for that
+ * page with the lock of the mappings held.
  */
 #include <fcntl.h>
 #include <pthread.h>
