@@ -32,19 +32,15 @@
 
 enum why { UNEXPLAINED, BY_CONTROL_BLOCK, BY_BLOCKS };
 
-struct span {
-	raddr_t start, end;
-};
-
 struct spans {
-	struct span *span;
+	struct residence_span *span;
 	size_t count, room;
 };
 
 static void add_span(struct spans *v, raddr_t start, raddr_t end)
 {
 	if (!array_room(&v->span, v->count, &v->room, sizeof(*v->span)))
-		v->span[v->count++] = (struct span){ start, end };
+		v->span[v->count++] = (struct residence_span){ start, end };
 }
 
 struct look {
@@ -150,21 +146,6 @@ static int64_t process_rss(const struct process *p)
 	return kb < 0 ? -1 : kb * 1024;
 }
 
-/* Bytes of it that are in memory, or (SWAPPED) swapped out. False: that is not known. */
-static bool resident(const struct spans *v, pid_t via, bool swapped, uint64_t *bytes)
-{
-	struct residence r;
-	bool known;
-
-	*bytes = 0;
-	residence_begin(&r, via, RESIDENT_US);
-	for (size_t i = 0; i < v->count; i++)
-		*bytes += residence_of(&r, v->span[i].start, v->span[i].end, swapped);
-	known = !r.late && r.fd >= 0;
-	residence_end(&r);
-	return known;
-}
-
 static int64_t less(int64_t rss, uint64_t own)
 {
 	return (uint64_t)rss > own ? rss - (int64_t)own : 0;
@@ -184,14 +165,15 @@ void rss_look_begin(struct rss_look *l, const struct process *p)
 /* L's RSS without what is ours among MAPS; L's memory is released. */
 static int64_t rss_without_ours(struct rss_look *l, const struct maps *maps)
 {
-	struct residence r;
+	struct spans v = { 0 };
 	uint64_t own = 0;
 
-	residence_begin(&r, l->via, RESIDENT_US);
 	for (size_t i = 0; i < maps->count; i++)
 		if (ours(l, &maps->map[i]))
-			own += residence_of(&r, maps->map[i].start, maps->map[i].end, false);
-	residence_end(&r);
+			add_span(&v, maps->map[i].start, maps->map[i].end);
+	if (v.count)
+		(void)residence_sum(l->via, v.span, v.count, false, RESIDENT_US, &own);
+	free(v.span);
 	free(l->island);
 	return l->rss < 0 ? -1 : less(l->rss, own);
 }
@@ -280,7 +262,8 @@ static void look(struct session *session, struct usage *u, struct look *s, const
 		u->mappings = s->maps.count;
 	}
 	asking_unlock(session);
-	u->resident_known = s->explained && resident(&s->own, via, true, &u->mmap_resident);
+	u->resident_known = s->explained && residence_sum(via, s->own.span, s->own.count, true,
+							  RESIDENT_US, &u->mmap_resident);
 	u->rss = rss_without_ours(&rss, &s->maps);
 	asking_lock(session);
 }

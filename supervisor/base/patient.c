@@ -436,7 +436,7 @@ int patient_do(pid_t pid, const struct patient_work *work, void *arg)
 	unsigned ms;
 	struct reader *r;
 
-	if (pid == fresh || pid == getpid()) {
+	if (mine || pid == fresh || pid == getpid()) {
 		work->fn(pid, arg);
 		return 0;
 	}

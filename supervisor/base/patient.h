@@ -63,6 +63,8 @@ ssize_t patient_ask(pid_t pid, patient_fn *fn, const char *what, uint64_t where,
 /*
  * Work for that thread that waits for nothing but the lock of the mappings. FN leaves what it finds
  * in ARG, which is to be allocated. DROP releases all of that, when nobody waits for it any more.
+ * Where processors are busy each piece of work waits for one twice: what belongs together is one
+ * piece; what FN does with patient_do() is part of its own.
  */
 struct patient_work {
 	void (*fn)(pid_t pid, void *arg);

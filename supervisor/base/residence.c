@@ -138,15 +138,47 @@ static void add_bytes(void *ctx, raddr_t start, raddr_t end, uint64_t categories
 	*(uint64_t *)ctx += end - start;
 }
 
-uint64_t residence_of(struct residence *r, raddr_t start, raddr_t end, bool swapped)
-{
-	uint64_t bytes = 0;
+struct sum {
+	uint64_t limit_us, bytes;
+	bool swapped, known;
+	size_t n;
+	struct residence_span span[];
+};
 
-	look_at(r, start, end,
-		&(struct look){ .any = PAGEMAP_PRESENT | (swapped ? PAGEMAP_SWAPPED : 0),
-				.fn = add_bytes,
-				.ctx = &bytes });
-	return bytes;
+static void add_up(pid_t pid, void *sum)
+{
+	struct sum *s = sum;
+	struct residence r;
+
+	residence_begin(&r, pid, s->limit_us);
+	for (size_t i = 0; i < s->n; i++)
+		look_at(&r, s->span[i].start, s->span[i].end,
+			&(struct look){ .any = PAGEMAP_PRESENT | (s->swapped ? PAGEMAP_SWAPPED : 0),
+					.fn = add_bytes,
+					.ctx = &s->bytes });
+	s->known = r.fd >= 0 && !r.late;
+	residence_end(&r);
+}
+
+bool residence_sum(pid_t pid, const struct residence_span *span, size_t n, bool swapped,
+		   uint64_t limit_us, uint64_t *bytes)
+{
+	static const struct patient_work work = { add_up, free };
+	struct sum *s = malloc(sizeof(*s) + n * sizeof(*span));
+	bool known;
+
+	*bytes = 0;
+	if (!s)
+		return false;
+	*s = (struct sum){ .limit_us = limit_us, .swapped = swapped, .n = n };
+	if (n)
+		memcpy(s->span, span, n * sizeof(*span));
+	if (patient_do(pid, &work, s))
+		return false;
+	*bytes = s->bytes;
+	known = s->known;
+	free(s);
+	return known;
 }
 
 struct run {

@@ -26,8 +26,16 @@ void residence_begin(struct residence *r, pid_t pid, uint64_t limit_us);
 #define RESIDENCE_FILE 2u
 void residence_each(struct residence *r, raddr_t start, raddr_t end, unsigned tell,
 		    void (*fn)(void *ctx, raddr_t start, raddr_t end, unsigned kind), void *ctx);
-/* Bytes of [START, END) in memory, or (SWAPPED) also those swapped out. */
-uint64_t residence_of(struct residence *r, raddr_t start, raddr_t end, bool swapped);
 void residence_end(struct residence *r);
+
+struct residence_span {
+	raddr_t start, end;
+};
+/*
+ * *BYTES of N spans of PID in memory, or (SWAPPED) also swapped out, as one question. False: the
+ * time was not enough, or it cannot be known: they are too few.
+ */
+bool residence_sum(pid_t pid, const struct residence_span *span, size_t n, bool swapped,
+		   uint64_t limit_us, uint64_t *bytes);
 
 #endif

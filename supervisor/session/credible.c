@@ -70,7 +70,7 @@ struct facts {
 
 static bool read_facts(struct facts *f, const struct process *p)
 {
-	struct residence r;
+	struct residence_span agent = { p->agent, p->agent + AGENT_SPAN };
 	uint64_t ours;
 	char *status;
 
@@ -79,9 +79,7 @@ static bool read_facts(struct facts *f, const struct process *p)
 	f->peak = bytes_in(status, "VmPeak");
 	f->touched = bytes_in(status, "VmHWM") + bytes_in(status, "VmSwap");
 	free(status);
-	residence_begin(&r, p->via, LOOK_UP_US);
-	ours = p->agent ? residence_of(&r, p->agent, p->agent + AGENT_SPAN, false) : 0;
-	residence_end(&r);
+	(void)residence_sum(p->via, &agent, p->agent != 0, false, LOOK_UP_US, &ours);
 	f->touched -= ours < f->touched ? ours : f->touched;
 	return f->peak != 0; /* 0: its memory is gone */
 }
