@@ -74,9 +74,9 @@ struct patient_work {
 int patient_do(pid_t pid, const struct patient_work *work, void *arg) MUST_USE;
 /*
  * For FN: waits until the lock of PID's mappings is free, so that death ends it. The wait of
- * process_vm_readv(2) for that lock nothing ends, and as long as a thread of ours is in it we cannot
- * end either. So one knocks first. Whether it was free at once: else a way is to be taken that death
- * ends. ADDR: where is to be read.
+ * process_vm_readv(2) for that lock nothing ends, and as long as a thread of ours is in it we
+ * cannot end either. So one knocks first. Whether it was free at once: else a way is to be taken
+ * that death ends. ADDR: where is to be read.
  */
 bool patient_is_free(pid_t pid, raddr_t addr) MUST_USE;
 /* As proc_open() and proc_read() (base/proc.h), and these two errors. NAME: up to 63 characters. */

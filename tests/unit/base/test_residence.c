@@ -104,16 +104,18 @@ static void test_holes(void)
 	uint64_t size = 32ull << 40;
 	char *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	struct residence r;
+	uint64_t start = (uintptr_t)at, bytes;
 
 	if (at == MAP_FAILED || !can_scan())
 		return;
 	madvise(at, size, MADV_NOHUGEPAGE);
 	at[size / 2] = at[size - 1] = 1;
-	residence_begin(&r, getpid(), 100000);
-	CHECK_EQ(residence_of(&r, (uintptr_t)at, (uintptr_t)at + size, false), 2 * PAGE);
-	CHECK(!r.late);
-	residence_end(&r);
+	/* two spans that meet between the two pages */
+	CHECK(residence_sum(getpid(),
+			    (struct residence_span[]){ { start, start + size / 2 },
+						       { start + size / 2, start + size } },
+			    2, false, 100000, &bytes));
+	CHECK_EQ(bytes, 2 * PAGE);
 	munmap(at, size);
 }
 
