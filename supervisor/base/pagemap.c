@@ -86,8 +86,19 @@ static ssize_t put(pid_t pid, struct question *q, struct pagemap_scan *scan, voi
 int pagemap_scan(pid_t pid, int fd, struct pagemap_scan *scan, void *region, size_t most,
 		 uint64_t *us)
 {
-	struct question *q = new_question(fd, most * sizeof(struct pagemap_region));
+	struct question *q;
+	int n;
 
+	if (patient_at_once(pid)) {
+		scan->size = sizeof(*scan);
+		scan->region = (uintptr_t)region;
+		scan->regions = most;
+		do
+			n = ioctl(fd, PAGEMAP_SCAN, scan);
+		while (n < 0 && errno == EINTR);
+		return n < 0 ? -errno : n;
+	}
+	q = new_question(fd, most * sizeof(struct pagemap_region));
 	if (!q)
 		return -ENOMEM;
 	q->scans = true;
@@ -100,9 +111,16 @@ int pagemap_scan(pid_t pid, int fd, struct pagemap_scan *scan, void *region, siz
 
 ssize_t pagemap_read(pid_t pid, int fd, uint64_t first, uint64_t *entry, size_t n, uint64_t *us)
 {
-	struct question *q = new_question(fd, n * sizeof(*entry));
+	struct question *q;
 	ssize_t got;
 
+	if (patient_at_once(pid)) {
+		do
+			got = pread(fd, entry, n * sizeof(*entry), (off_t)(first * sizeof(*entry)));
+		while (got < 0 && errno == EINTR);
+		return got < 0 ? -errno : got / (ssize_t)sizeof(*entry);
+	}
+	q = new_question(fd, n * sizeof(*entry));
 	if (!q)
 		return -ENOMEM;
 	q->scans = false;

@@ -39,8 +39,8 @@ struct pagemap_scan {
 /*
  * SCAN by FD, the `pagemap` of PID: up to MOST of struct pagemap_region (size, region and regions
  * are filled in here). How many there are, or -errno; -ENOTTY: this kernel cannot; -ETIMEDOUT: they
- * do not come (base/patient.h). The CPU time that it took, in microseconds, is added to *US (NULL:
- * nowhere).
+ * do not come (base/patient.h). The CPU time that another thread took for it, in microseconds, is
+ * added to *US (NULL: nowhere).
  */
 int pagemap_scan(pid_t pid, int fd, struct pagemap_scan *scan, void *region, size_t most,
 		 uint64_t *us) MUST_USE;

@@ -430,13 +430,15 @@ static _Thread_local pid_t fresh;
 
 void patient_fresh(pid_t pid) { fresh = pid; }
 
+bool patient_at_once(pid_t pid) { return mine || pid == fresh || pid == getpid(); }
+
 int patient_do(pid_t pid, const struct patient_work *work, void *arg)
 {
 	struct job job = { .pid = pid, .work = work, .arg = arg };
 	unsigned ms;
 	struct reader *r;
 
-	if (mine || pid == fresh || pid == getpid()) {
+	if (patient_at_once(pid)) {
 		work->fn(pid, arg);
 		return 0;
 	}

@@ -66,7 +66,7 @@ static void scan_pages(struct residence *r, raddr_t start, raddr_t end, const st
 					     .end = end - start > step ? start + step : end,
 					     .any_of = look->any,
 					     .wanted = look->any | look->tell };
-		uint64_t before = r->asked_us;
+		uint64_t before = clock_thread_us() + r->asked_us;
 		int n = pagemap_scan(r->pid, r->fd, &scan, region, 512, &r->asked_us);
 
 		r->late |= n == -ETIMEDOUT;
@@ -77,7 +77,7 @@ static void scan_pages(struct residence *r, raddr_t start, raddr_t end, const st
 		if (scan.walk_end <= start)
 			return;
 		start = scan.walk_end;
-		if (r->asked_us - before > SOON_US)
+		if (clock_thread_us() + r->asked_us - before > SOON_US)
 			step = STEP;
 		else if (step < STEP_MOST)
 			step *= 2;
