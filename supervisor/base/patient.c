@@ -430,7 +430,7 @@ static _Thread_local pid_t fresh;
 
 void patient_fresh(pid_t pid) { fresh = pid; }
 
-bool patient_at_once(pid_t pid) { return mine || pid == fresh || pid == getpid(); }
+bool patient_at_once(pid_t pid) { return !pid || mine || pid == fresh || pid == getpid(); }
 
 int patient_do(pid_t pid, const struct patient_work *work, void *arg)
 {

@@ -70,7 +70,8 @@ struct patient_work {
 	void (*fn)(pid_t pid, void *arg);
 	void (*drop)(void *arg);
 };
-/* Whether patient_do() is done by the calling thread: it is such a reader, or need not wait. */
+/* Whether patient_do() is done by the calling thread: it is such a reader, or need not wait
+ * (PID 0: it must not, as threads are stopped meanwhile). */
 bool patient_at_once(pid_t pid);
 /* 0: it is done; -ETIMEDOUT, -ENOMEM: ARG is not the caller's any more, it is dropped. */
 int patient_do(pid_t pid, const struct patient_work *work, void *arg) MUST_USE;

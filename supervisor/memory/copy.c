@@ -323,15 +323,10 @@ struct taking {
 /* What is in *BATCH is fetched. After an error it is gone. */
 static void fetch(struct taking *t, struct batch **batch)
 {
-	static const struct patient_work work = { read_batch, drop_batch };
 	struct batch *b = *batch;
-	int err = b && b->locals ? patient_do(t->from->pid, &work, b) : 0;
 
-	if (err) {
-		*batch = NULL;
-		t->err = err;
-		return;
-	}
+	if (b && b->locals)
+		read_batch(t->from->pid, b);
 	for (size_t i = 0; b && i < b->missed; i++)
 		forget(t->copy, b->missing[i]);
 	if (b)

@@ -29,7 +29,7 @@ int pages_open(struct pages *p, pid_t pid)
 
 	if (fd < 0)
 		return fd;
-	*p = (struct pages){ .pid = pid,
+	*p = (struct pages){ .pid = 0, /* at once: the process may be stopped, and a reader late */
 			     .fd = fd,
 			     .no_scan = pagemap_scan(pid, fd, &scan, NULL, 0, NULL) < 0 };
 	return 0;
