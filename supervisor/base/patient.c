@@ -213,6 +213,7 @@ static void forget(void)
 static void make_key(void)
 {
 	several_processors = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+	several_processors &= proc_descriptor() != -1; /* opened before there are readers */
 	if (pthread_key_create(&key, leave) || pthread_atfork(NULL, NULL, forget))
 		abort(); /* there are a thousand keys, and we use a few */
 }
