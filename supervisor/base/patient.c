@@ -431,7 +431,7 @@ static _Thread_local pid_t fresh;
 
 void patient_fresh(pid_t pid) { fresh = pid; }
 
-bool patient_at_once(pid_t pid) { return !pid || mine || pid == fresh || pid == getpid(); }
+bool patient_at_once(pid_t pid) { return mine || pid == fresh || pid == getpid(); }
 
 int patient_do(pid_t pid, const struct patient_work *work, void *arg)
 {
@@ -572,13 +572,16 @@ static ssize_t knock(const struct reader *r, raddr_t addr)
 			   : pread(r->door, &entry, sizeof(entry), (off_t)(last * sizeof(entry)));
 }
 
-bool patient_is_free(pid_t pid, raddr_t addr)
+/*
+ * Waits until the lock of PID's mappings is free, so that death ends it. The wait of
+ * process_vm_readv(2) for that lock nothing ends, and as long as a thread of ours is in it we cannot
+ * end either. So one knocks first. Whether it was free at once.
+ */
+static bool is_free(pid_t pid, raddr_t addr)
 {
 	uint64_t began = clock_ns();
 	struct reader *r = mine;
 
-	if (!r)
-		return true;
 	if (r->door_of != pid || knock(r, addr) <= 0) {
 		if (r->door >= 0)
 			close(r->door);
@@ -612,8 +615,8 @@ static ssize_t read_slowly(pid_t pid, raddr_t addr, char *buf, size_t len)
 
 static ssize_t read_memory(pid_t pid, uint64_t where, void *buf, size_t len)
 {
-	return patient_is_free(pid, where) ? remote_read(pid, where, buf, len)
-					   : read_slowly(pid, where, buf, len);
+	return is_free(pid, where) ? remote_read(pid, where, buf, len)
+				   : read_slowly(pid, where, buf, len);
 }
 
 ssize_t patient_read(pid_t pid, raddr_t addr, void *buf, size_t len)
@@ -648,7 +651,7 @@ static ssize_t read_pieces(pid_t pid, uint64_t where, void *buf, size_t len)
 	char *to = buf;
 
 	memcpy(&p, buf, sizeof(p));
-	if (patient_is_free(pid, where)) {
+	if (is_free(pid, where)) {
 		remote_read_spans(pid, p.span, p.n, buf);
 		return (ssize_t)len;
 	}

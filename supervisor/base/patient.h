@@ -70,18 +70,10 @@ struct patient_work {
 	void (*fn)(pid_t pid, void *arg);
 	void (*drop)(void *arg);
 };
-/* Whether patient_do() is done by the calling thread: it is such a reader, or need not wait
- * (PID 0: it must not, as threads are stopped meanwhile). */
+/* Whether patient_do() is done by the calling thread: it is such a reader, or need not wait. */
 bool patient_at_once(pid_t pid);
 /* 0: it is done; -ETIMEDOUT, -ENOMEM: ARG is not the caller's any more, it is dropped. */
 int patient_do(pid_t pid, const struct patient_work *work, void *arg) MUST_USE;
-/*
- * For FN: waits until the lock of PID's mappings is free, so that death ends it. The wait of
- * process_vm_readv(2) for that lock nothing ends, and as long as a thread of ours is in it we
- * cannot end either. So one knocks first. Whether it was free at once: else a way is to be taken
- * that death ends. ADDR: where is to be read.
- */
-bool patient_is_free(pid_t pid, raddr_t addr) MUST_USE;
 /* As proc_open() and proc_read() (base/proc.h), and these two errors. NAME: up to 63 characters. */
 int patient_open(pid_t pid, const char *name, int flags) MUST_USE;
 ssize_t patient_text(pid_t pid, const char *name, char **text) MUST_USE;

@@ -12,7 +12,6 @@
 #include "base/array.h"
 #include "base/bounds.h"
 #include "base/patient.h"
-#include "base/proc.h"
 #include "memory/ahead.h"
 
 /*
@@ -45,7 +44,6 @@ struct copy {
 	uint64_t most; /* pages that may be used */
 	uint64_t there;
 	struct ahead *ahead; /* who touches segments that are not in use yet; or NULL */
-	unsigned users;	     /* its maker, and those who write into its pages */
 };
 
 int memory_open(struct memory *m, pid_t pid, bool quick)
@@ -78,7 +76,6 @@ struct copy *copy_new(uint64_t most)
 	if (!c)
 		return NULL;
 	c->used = 1;
-	c->users = 1;
 	copy_allow(c, most);
 	return c;
 }
@@ -99,23 +96,16 @@ static void free_below(struct node *n, int level)
 	}
 }
 
-static void unuse(struct copy *c)
-{
-	if (__atomic_sub_fetch(&c->users, 1, __ATOMIC_ACQ_REL))
-		return;
-	free_below(&c->top, LEVELS - 1);
-	for (size_t i = 0; i < c->segments; i++)
-		munmap(c->segment[i], SEGMENT_BYTES);
-	free(c->segment);
-	free(c);
-}
-
 void copy_free(struct copy *c)
 {
 	if (!c)
 		return;
 	copy_expected(c);
-	unuse(c);
+	free_below(&c->top, LEVELS - 1);
+	for (size_t i = 0; i < c->segments; i++)
+		munmap(c->segment[i], SEGMENT_BYTES);
+	free(c->segment);
+	free(c);
 }
 
 uint64_t copy_bytes(const struct copy *c) { return c->there * PAGE; }
@@ -213,18 +203,11 @@ bool copy_expected(struct copy *c)
 #define BATCH_PIECES 512u  /* the kernel takes 1024 */
 #define BATCH_PAGES  1024u /* with one call */
 
-/*
- * What a reader of patient.c fetches, right to where it belongs. If it does not come back in time
- * it has this, and the copy, for itself.
- */
 struct batch {
-	struct copy *copy; /* a reference */
-	bool quick;	   /* see struct memory */
-	int mem;
+	struct copy *copy;
+	const struct memory *from;
 	struct iovec local[BATCH_PIECES], remote[BATCH_PIECES];
 	size_t locals, remotes, pages;
-	raddr_t missing[BATCH_PAGES]; /* cannot be read */
-	size_t missed;
 };
 
 static void forget(struct copy *c, raddr_t address)
@@ -236,6 +219,18 @@ static void forget(struct copy *c, raddr_t address)
 		return;
 	leaf->page[branch(address, 0)] = 0;
 	c->there--;
+}
+
+/* One page as the process itself would see it, shared or not. */
+static void read_page(const struct memory *from, struct copy *c, raddr_t address, char *to)
+{
+	ssize_t n;
+
+	do
+		n = pread(from->mem, to, PAGE, (off_t)address);
+	while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)PAGE)
+		forget(c, address);
 }
 
 /* The first DONE bytes are done. Returns what is left of the vector. */
@@ -250,87 +245,27 @@ static size_t pass(struct iovec **v, size_t n, size_t done)
 	return n;
 }
 
-/* As the process itself would see it, shared or not. /proc/PID/mem has no vectors. */
-static ssize_t read_row(const struct batch *b, const struct iovec *local,
-			const struct iovec *remote, size_t most)
+/* A page that cannot be read ends a call: it is looked at by itself. */
+static void read_batch(struct batch *b)
 {
-	return pread(b->mem, local->iov_base, least(most, least(local->iov_len, remote->iov_len)),
-		     (off_t)(uintptr_t)remote->iov_base);
-}
-
-/* A page that cannot be read ends a call: with vectors it is looked at by itself. */
-static void read_batch(pid_t pid, void *batch)
-{
-	struct batch *b = batch;
 	struct iovec *local = b->local, *remote = b->remote;
 	size_t locals = b->locals, remotes = b->remotes;
-	bool quick = b->quick && patient_is_free(pid, (raddr_t)(uintptr_t)remote->iov_base),
-	     alone = false;
 
 	while (locals) {
-		ssize_t n = quick && !alone
-				    ? process_vm_readv(pid, local, locals, remote, remotes, 0)
-				    : read_row(b, local, remote, alone ? PAGE : SIZE_MAX);
+		ssize_t n = process_vm_readv(b->from->pid, local, locals, remote, remotes, 0);
 		size_t done = n > 0 ? page_down((raddr_t)n) : 0;
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (!done && (alone || !quick)) {
-			b->missing[b->missed++] = (raddr_t)(uintptr_t)remote->iov_base;
-			done = PAGE;
-		}
-		alone = quick && !alone;
 		locals = pass(&local, locals, done);
 		remotes = pass(&remote, remotes, done);
+		if (!locals)
+			break;
+		read_page(b->from, b->copy, (raddr_t)(uintptr_t)remote->iov_base, local->iov_base);
+		locals = pass(&local, locals, PAGE);
+		remotes = pass(&remote, remotes, PAGE);
 	}
-}
-
-static void drop_batch(void *batch)
-{
-	struct batch *b = batch;
-
-	if (b->mem >= 0)
-		close(b->mem);
-	unuse(b->copy);
-	free(b);
-}
-
-static struct batch *new_batch(struct copy *c, const struct memory *from, bool quick)
-{
-	struct batch *b = malloc(sizeof(*b));
-
-	if (!b)
-		return NULL;
-	b->copy = c;
-	b->quick = quick;
-	b->locals = b->remotes = b->pages = b->missed = 0;
-	b->mem = fcntl(from->mem, F_DUPFD_CLOEXEC, 0);
-	__atomic_add_fetch(&c->users, 1, __ATOMIC_RELAXED);
-	if (b->mem >= 0)
-		return b;
-	drop_batch(b);
-	return NULL;
-}
-
-/* Both kinds, for a while; NULL: none yet. */
-struct taking {
-	struct copy *copy;
-	const struct memory *from;
-	struct batch *batch[2]; /* rows, quick */
-	int err;
-};
-
-/* What is in *BATCH is fetched. After an error it is gone. */
-static void fetch(struct taking *t, struct batch **batch)
-{
-	struct batch *b = *batch;
-
-	if (b && b->locals)
-		read_batch(t->from->pid, b);
-	for (size_t i = 0; b && i < b->missed; i++)
-		forget(t->copy, b->missing[i]);
-	if (b)
-		b->locals = b->remotes = b->pages = b->missed = 0;
+	b->locals = b->remotes = b->pages = 0;
 }
 
 static void append(struct iovec *v, size_t *n, void *base)
@@ -341,21 +276,58 @@ static void append(struct iovec *v, size_t *n, void *base)
 		v[(*n)++] = (struct iovec){ base, PAGE };
 }
 
-static void put(struct taking *t, bool quick, raddr_t address, char *to)
+static void put(struct batch *b, raddr_t address, char *to)
 {
-	struct batch **b = &t->batch[quick];
+	append(b->local, &b->locals, to);
+	append(b->remote, &b->remotes, (void *)(uintptr_t)address);
+	if (b->locals == BATCH_PIECES || b->remotes == BATCH_PIECES || ++b->pages == BATCH_PAGES)
+		read_batch(b);
+}
 
-	if (!*b)
-		*b = new_batch(t->copy, t->from, quick);
-	if (!*b) {
-		t->err = -ENOMEM;
-		return;
+/*
+ * Pages in a row on both sides: /proc/PID/mem has no vectors. A short read: there is one that
+ * cannot be read.
+ */
+static void read_row(const struct memory *from, struct copy *c, raddr_t address, char *to,
+		     size_t len)
+{
+	ssize_t n;
+
+	while (len) {
+		do
+			n = pread(from->mem, to, len, (off_t)address);
+		while (n < 0 && errno == EINTR);
+		n = n > 0 ? (ssize_t)page_down((raddr_t)n) : 0;
+		if (!n) {
+			forget(c, address);
+			n = PAGE;
+		}
+		address += (size_t)n;
+		to += n;
+		len -= (size_t)n;
 	}
-	append((*b)->local, &(*b)->locals, to);
-	append((*b)->remote, &(*b)->remotes, (void *)(uintptr_t)address);
-	if ((*b)->locals == BATCH_PIECES || (*b)->remotes == BATCH_PIECES ||
-	    ++(*b)->pages == BATCH_PAGES)
-		fetch(t, b);
+}
+
+struct row {
+	raddr_t address;
+	char *to;
+	size_t len;
+};
+
+static void end_row(struct batch *b, struct row *r)
+{
+	if (r->len)
+		read_row(b->from, b->copy, r->address, r->to, r->len);
+	r->len = 0;
+}
+
+static void extend(struct batch *b, struct row *r, raddr_t address, char *to)
+{
+	if (r->len && (r->address + r->len != address || r->to + r->len != to))
+		end_row(b, r);
+	if (!r->len)
+		*r = (struct row){ .address = address, .to = to };
+	r->len += PAGE;
 }
 
 /* The copy of the page at ADDRESS, its I-th in LEAF; made if there is none. */
@@ -369,25 +341,28 @@ static char *copy_of(struct copy *c, struct leaf *leaf, size_t i, int *err)
 }
 
 /* [START, END) is within one leaf. */
-static void take_in_leaf(struct taking *t, raddr_t start, raddr_t end, bool fresh)
+static int take_in_leaf(struct batch *b, raddr_t start, raddr_t end, bool fresh)
 {
-	struct copy *c = t->copy;
-	struct leaf *leaf = make_leaf(c, start);
+	struct leaf *leaf = make_leaf(b->copy, start);
 	bool shared[BRANCHES] = { false };
-	bool quick = t->from->quick;
+	struct row row = { .len = 0 };
+	bool by_row = !b->from->quick;
+	int err = leaf ? 0 : -ENOMEM;
 
-	if (!leaf)
-		t->err = -ENOMEM;
-	if (c->ahead)
-		ahead_pass(c->ahead, c->used * PAGE);
-	if (leaf && quick && !fresh)
-		quick = pages_shared(&t->from->pages, start, (end - start) / PAGE, shared) == 0;
-	for (raddr_t at = start; at < end && !t->err; at += PAGE) {
-		char *to = copy_of(c, leaf, branch(at, 0), &t->err);
+	if (b->copy->ahead)
+		ahead_pass(b->copy->ahead, b->copy->used * PAGE);
+	if (!err && !by_row && !fresh)
+		by_row = pages_shared(&b->from->pages, start, (end - start) / PAGE, shared) < 0;
+	for (raddr_t at = start; at < end && !err; at += PAGE) {
+		char *to = copy_of(b->copy, leaf, branch(at, 0), &err);
 
-		if (!t->err)
-			put(t, quick && !shared[(at - start) / PAGE], at, to);
+		if (!err && (by_row || shared[(at - start) / PAGE]))
+			extend(b, &row, at, to);
+		else if (!err)
+			put(b, at, to);
 	}
+	end_row(b, &row);
+	return err;
 }
 
 #define LEAF_BYTES (BRANCHES * PAGE)
@@ -395,22 +370,19 @@ static void take_in_leaf(struct taking *t, raddr_t start, raddr_t end, bool fres
 int copy_take(struct copy *c, const struct memory *from, const struct page_run *run, size_t n,
 	      bool fresh)
 {
-	struct taking t = { .copy = c, .from = from };
+	struct batch b = { .copy = c, .from = from };
+	int err = 0;
 
-	for (size_t i = 0; i < n && !t.err; i++) {
+	for (size_t i = 0; i < n && !err; i++) {
 		raddr_t end = least(run[i].end, ADDRESSES);
 
-		for (raddr_t at = run[i].start, next; at < end && !t.err; at = next) {
+		for (raddr_t at = run[i].start, next; at < end && !err; at = next) {
 			next = least(end, (at | (LEAF_BYTES - 1)) + 1);
-			take_in_leaf(&t, at, next, fresh);
+			err = take_in_leaf(&b, at, next, fresh);
 		}
 	}
-	for (size_t i = 0; i < 2; i++) {
-		fetch(&t, &t.batch[i]);
-		if (t.batch[i])
-			drop_batch(t.batch[i]);
-	}
-	return t.err;
+	read_batch(&b);
+	return err;
 }
 
 /* Pages in [START, END) are not there. */

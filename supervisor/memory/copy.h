@@ -40,8 +40,7 @@ bool copy_expected(struct copy *c);
 
 /*
  * The pages of N runs are copied, or copied again. FRESH: nobody shares them, they were written
- * just now. What cannot be read is not there. 0, -ENOMEM, -E2BIG: more than the most, or
- * -ETIMEDOUT: the pages do not come (base/patient.h).
+ * just now. What cannot be read is not there. 0, -ENOMEM, or -E2BIG: more than the most.
  */
 int copy_take(struct copy *c, const struct memory *from, const struct page_run *run, size_t n,
 	      bool fresh) MUST_USE;

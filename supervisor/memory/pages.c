@@ -24,14 +24,12 @@ _Static_assert(sizeof(struct page_run) == sizeof(struct pagemap_region), "the ke
 
 int pages_open(struct pages *p, pid_t pid)
 {
-	struct pagemap_scan scan = { .any_of = PAGEMAP_PRESENT };
+	struct pagemap_scan scan = { .size = sizeof(scan), .any_of = PAGEMAP_PRESENT };
 	int fd = patient_open(pid, "pagemap", O_RDONLY);
 
 	if (fd < 0)
 		return fd;
-	*p = (struct pages){ .pid = 0, /* at once: the process may be stopped, and a reader late */
-			     .fd = fd,
-			     .no_scan = pagemap_scan(pid, fd, &scan, NULL, 0, NULL) < 0 };
+	*p = (struct pages){ .fd = fd, .no_scan = ioctl(fd, PAGEMAP_SCAN, &scan) < 0 };
 	return 0;
 }
 
@@ -46,11 +44,14 @@ static ssize_t scan(const struct pages *p, raddr_t *at, raddr_t end, unsigned wh
 		    struct page_run *run, size_t most)
 {
 	struct pagemap_scan scan = {
+		.size = sizeof(scan),
 		.flags = what & PAGES_PROTECT	? PAGEMAP_PROTECT | PAGEMAP_TRACKED
 			 : what & PAGES_TRACKED ? PAGEMAP_TRACKED
 						: 0,
 		.start = *at,
 		.end = end - *at > STEP ? *at + STEP : end,
+		.region = (uintptr_t)run,
+		.regions = most,
 		.max_pages = what & PAGES_ANY	  ? 1
 			     : what & PAGES_PIECE ? PIECE
 						  : 0,
@@ -61,9 +62,11 @@ static ssize_t scan(const struct pages *p, raddr_t *at, raddr_t end, unsigned wh
 	int n;
 
 	scan.all_of = scan.inverted | (what & PAGES_PROTECT ? PAGEMAP_WRITTEN : 0);
-	n = pagemap_scan(p->pid, p->fd, &scan, run, most, NULL);
+	do
+		n = ioctl(p->fd, PAGEMAP_SCAN, &scan);
+	while (n < 0 && errno == EINTR);
 	if (n < 0)
-		return n;
+		return -errno;
 	if (scan.walk_end <= *at)
 		return -EIO;
 	*at = scan.walk_end;
@@ -78,12 +81,22 @@ static bool is_there(uint64_t entry, unsigned what)
 	       !(what & PAGES_NOT_FILES && entry & PAGEMAP_ENTRY_FILE);
 }
 
+/* How many entries were read; 0: the process has no memory any more. */
+static ssize_t read_entries(const struct pages *p, raddr_t at, uint64_t *entry, size_t n)
+{
+	ssize_t got;
+
+	do
+		got = pread(p->fd, entry, n * sizeof(*entry), (off_t)(at / PAGE * sizeof(*entry)));
+	while (got < 0 && errno == EINTR);
+	return got < 0 ? -errno : got / (ssize_t)sizeof(*entry);
+}
+
 static ssize_t read_runs(const struct pages *p, raddr_t *at, raddr_t end, unsigned what,
 			 struct page_run *run, size_t most)
 {
 	uint64_t entry[ENTRIES], left = (end - *at) / PAGE;
-	ssize_t got = pagemap_read(p->pid, p->fd, *at / PAGE, entry,
-				   left < ENTRIES ? left : ENTRIES, NULL);
+	ssize_t got = read_entries(p, *at, entry, left < ENTRIES ? left : ENTRIES);
 	size_t n = 0;
 
 	if (got <= 0)
@@ -116,8 +129,8 @@ int pages_shared(const struct pages *p, raddr_t start, size_t n, bool *shared)
 	uint64_t entry[ENTRIES];
 
 	for (size_t done = 0; done < n;) {
-		ssize_t got = pagemap_read(p->pid, p->fd, start / PAGE + done, entry,
-					   n - done < ENTRIES ? n - done : ENTRIES, NULL);
+		ssize_t got = read_entries(p, start + done * PAGE, entry,
+					   n - done < ENTRIES ? n - done : ENTRIES);
 
 		if (got <= 0)
 			return got ? (int)got : -ESRCH;

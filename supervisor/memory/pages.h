@@ -10,8 +10,7 @@
 #include "base/types.h"
 
 struct pages { /* of one process */
-	pid_t pid;
-	int fd;	      /* its pagemap */
+	int fd;
 	bool no_scan; /* the kernel lacks PAGEMAP_SCAN */
 };
 

@@ -8,13 +8,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/patient.h"
 #include "memory/pages.h"
 
 /*
@@ -56,102 +54,6 @@ static int disable(int fd, raddr_t start, raddr_t end)
 	return ioctl(fd, UFFDIO_UNREGISTER, &r) < 0 && errno == ESRCH ? -ESRCH : 0;
 }
 
-/* Both take the lock of the mappings, and so does the close of the last descriptor. */
-struct change {
-	int (*fn)(int fd, raddr_t start, raddr_t end);
-	int fd, err;
-	raddr_t start, end;
-};
-
-static void do_change(pid_t pid, void *change)
-{
-	struct change *c = change;
-
-	while (!patient_is_free(pid, c->start))
-		;
-	c->err = c->fn(c->fd, c->start, c->end);
-}
-
-static void drop_change(void *change)
-{
-	close(((struct change *)change)->fd);
-	free(change);
-}
-
-/* What FN says; -ETIMEDOUT: the process does not let us. */
-static int change(const struct protect *p, int (*fn)(int fd, raddr_t start, raddr_t end),
-		  raddr_t start, raddr_t end)
-{
-	static const struct patient_work work = { do_change, drop_change };
-	struct change *c = malloc(sizeof(*c));
-	int err;
-
-	if (!c)
-		return -ENOMEM;
-	*c = (struct change){
-		.fn = fn, .fd = fcntl(p->fd, F_DUPFD_CLOEXEC, 0), .start = start, .end = end
-	};
-	if (c->fd < 0) {
-		free(c);
-		return -EMFILE;
-	}
-	err = patient_do(p->pid, &work, c);
-	if (err)
-		return err;
-	err = c->err;
-	drop_change(c);
-	return err;
-}
-
-static int nothing(int fd, raddr_t start, raddr_t end)
-{
-	(void)fd;
-	(void)start;
-	(void)end;
-	return 0;
-}
-
-/* Closes FD when we have: SAY, its end of a pipe, ends then. */
-static _Noreturn void closer(int fd, int say)
-{
-	int low = fd < say ? fd : say, high = fd < say ? say : fd;
-	char byte;
-
-	prctl(PR_SET_NAME, "mtrun-closer");
-	if (low)
-		close_range(0, (unsigned)low - 1, 0);
-	if (low + 1 < high)
-		close_range((unsigned)low + 1, (unsigned)high - 1, 0);
-	close_range((unsigned)high + 1, ~0u, 0);
-	while (read(say, &byte, 1) < 0 && errno == EINTR)
-		;
-	close(fd);
-	_exit(0);
-}
-
-/* Whoever closes the last descriptor waits for the lock: a child of a child is to, in our stead. */
-static void close_by_child(int fd)
-{
-	int say[2];
-	pid_t pid;
-
-	if (pipe2(say, O_CLOEXEC)) {
-		close(fd);
-		return;
-	}
-	pid = fork();
-	if (pid == 0) {
-		if (fork() == 0)
-			closer(fd, say[0]);
-		_exit(0);
-	}
-	while (pid > 0 && waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
-		;
-	close(fd);
-	close(say[0]);
-	close(say[1]);
-}
-
 /* ---- whether it is possible ---------------------------------------------- */
 
 /* The written pages of two at AT; they are protected now. */
@@ -186,8 +88,7 @@ static bool try_on(int fd, const struct pages *pages, volatile char *at, char *t
 static bool try_it(char *at)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
-	struct pages pages = { .pid = getpid(),
-			       .fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) };
+	struct pages pages = { .fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) };
 
 	return fd >= 0 && pages.fd >= 0 && try_on(fd, &pages, at, at + 2 * PAGE);
 }
@@ -212,9 +113,9 @@ bool protect_is_possible(void)
 
 /* ---- one process --------------------------------------------------------- */
 
-int protect_init(struct protect *p, pid_t pid, int fd)
+int protect_init(struct protect *p, int fd)
 {
-	*p = (struct protect){ .pid = pid, .fd = fd };
+	*p = (struct protect){ .fd = fd };
 	pthread_mutex_init(&p->lock, NULL);
 	return begin(fd);
 }
@@ -223,10 +124,7 @@ void protect_release(struct protect *p)
 {
 	if (p->fd < 0)
 		return;
-	if (change(p, nothing, 0, 0) == -ETIMEDOUT)
-		close_by_child(p->fd);
-	else
-		close(p->fd);
+	close(p->fd);
 	free(p->can);
 	free(p->spared);
 	pthread_mutex_destroy(&p->lock);
@@ -269,7 +167,7 @@ static int enable_unspared(struct protect *p, raddr_t start, raddr_t end)
 {
 	int err = is_spared(p, start, end) ? -EBUSY : note(p, start, end);
 
-	return err ? err : change(p, enable, start, end);
+	return err ? err : enable(p->fd, start, end);
 }
 
 int protect_range(struct protect *p, raddr_t start, raddr_t end)
@@ -299,7 +197,7 @@ void protect_spare(struct protect *p, raddr_t start, raddr_t end)
 	pthread_mutex_lock(&p->lock);
 	if (!array_room(&p->spared, p->spares, &p->spare_room, sizeof(*p->spared)))
 		p->spared[p->spares++] = (struct protect_range){ start, end };
-	(void)change(p, disable, start, end);
+	disable(p->fd, start, end);
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -357,7 +255,7 @@ void protect_leave(struct protect *p, const struct pages *pages)
 	for (size_t i = 0; i < p->cans; i++)
 		for (raddr_t at = p->can[i].start, next; at < p->can[i].end && !err; at = next) {
 			next = slice_end(pages, at, p->can[i].end);
-			err = change(p, disable, at, next);
+			err = disable(p->fd, at, next);
 		}
 	pthread_mutex_lock(&p->lock);
 	p->left = true;

@@ -24,7 +24,6 @@
 struct pages;
 
 struct protect {
-	pid_t pid;
 	int fd; /* a userfaultfd of the process; -1: none */
 	pthread_mutex_t lock;
 	bool leaving, left;
@@ -40,8 +39,8 @@ struct protect {
  */
 bool protect_is_possible(void);
 
-/* FD of PID, which was not used yet, is taken over: protect_release() closes it. 0 or -errno */
-int protect_init(struct protect *p, pid_t pid, int fd) MUST_USE;
+/* FD, which was not used yet, is taken over: it is closed by protect_release(). 0 or -errno */
+int protect_init(struct protect *p, int fd) MUST_USE;
 void protect_release(struct protect *p);
 
 /*

@@ -212,7 +212,7 @@ static int make_protector(struct capturing *k)
 	fd = err ? err : own_thread_protect(made);
 	if (fd < 0)
 		return fd;
-	err = protect_init(&k->protect, p->via, fd);
+	err = protect_init(&k->protect, fd);
 	if (!err && p->wire)
 		__atomic_store_n(&p->wire->protecting, 1, __ATOMIC_SEQ_CST);
 	return err;

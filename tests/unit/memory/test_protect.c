@@ -80,10 +80,9 @@ static void test_leave(void)
 		pthread_t toucher;
 
 		map_fresh();
-		CHECK_EQ(protect_init(&p, getpid(),
-				      (int)syscall(SYS_userfaultfd,
-						   O_CLOEXEC | O_NONBLOCK |
-							   1 /* user mode only */)),
+		CHECK_EQ(protect_init(&p, (int)syscall(SYS_userfaultfd,
+						       O_CLOEXEC | O_NONBLOCK |
+							       1 /* user mode only */)),
 			 0);
 		protect_all(&p, &pages);
 		pause_us = i * 20;

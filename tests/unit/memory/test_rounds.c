@@ -81,7 +81,7 @@ static bool begin(struct child *c, enum writes how)
 	pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
 	fd = (int)syscall(SYS_pidfd_getfd, pidfd, c->told->fd, 0);
 	close(pidfd);
-	return fd >= 0 && !protect_init(&c->protect, c->pid, fd);
+	return fd >= 0 && !protect_init(&c->protect, fd);
 }
 
 static void end(struct child *c)
