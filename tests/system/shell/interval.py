@@ -173,12 +173,13 @@ def _():
 @case('the command changes it')
 def _():
     bad = []
-    r = mt.plain([mt.MTRUN, '-q', '-i50ms', '-x', 'wait 0.32; interval; interval off; interval; wait 0.3; interval 70ms; interval; wait 0.5; kill', STEPS, 'wait'],
-                 stdin=subprocess.PIPE, input=None)
+    commands = 'wait 0.32; interval; interval off; interval; wait 0.3; interval 70ms; interval; wait 0.5; kill'
+    r = mt.plain([mt.MTRUN, '-q', '-i50ms', '-x', commands, STEPS, 'wait'], stdin=subprocess.PIPE, input=None)
     text = r.err.decode()
     parts = re.split(r'^(50ms|off|70ms)\n', text, flags=re.M)
     counts = [len(LINE.findall(x)) for x in parts[::2]]
-    if parts[1::2] != ['50ms', 'off', '70ms'] or not 2 <= counts[0] <= 9 or counts[1:3] != [0, 0] or not 2 <= counts[3] <= 12:
+    if (parts[1::2] != ['50ms', 'off', '70ms'] or not 2 <= counts[0] <= 9 or counts[1:3] != [0, 0] or
+            not 2 <= counts[3] <= 12):
         bad.append(text)
     return bad
 
@@ -198,8 +199,9 @@ def _():
 
 @case('a stopped program is quiet, and so is one that has ended')
 def _():
-    r = mt.plain([mt.MTRUN, '-q', '-i50ms', '-x', 'wait 0.2; stop; echo stopped; wait 0.3; echo goes on; cont; wait 0.2; kill; wait exit; echo ended; ! sleep 0.3',
-                  STEPS, 'wait'], stdin=subprocess.PIPE, input=None)
+    commands = ('wait 0.2; stop; echo stopped; wait 0.3; echo goes on; cont; wait 0.2; kill; wait exit; echo ended; '
+                '! sleep 0.3')
+    r = mt.plain([mt.MTRUN, '-q', '-i50ms', '-x', commands, STEPS, 'wait'], stdin=subprocess.PIPE, input=None)
     parts = re.split(r'^(?:stopped|goes on|ended)\n', r.err.decode(), flags=re.M)
     counts = [len(LINE.findall(x)) for x in parts]
     return [] if len(counts) == 4 and counts[0] and counts[2] and counts[1] == counts[3] == 0 else [r.err]
