@@ -53,6 +53,7 @@ struct reading {
 	struct maps *maps;
 	size_t room, names; /* bytes of names */
 	uint64_t until_us;
+	char text[3 * PATH_MAX];
 	struct known known[SETS][WAYS];
 };
 
@@ -80,6 +81,18 @@ static void remember(struct reading *r, const struct map *m)
 		*k = (struct known){ m->path, m->inode, m->dev_major, m->dev_minor, m->deleted };
 }
 
+static int add_block(struct maps *maps)
+{
+	struct map_names *block = malloc(sizeof(*block));
+
+	if (!block)
+		return -ENOMEM;
+	block->next = maps->names;
+	block->used = 0;
+	maps->names = block;
+	return 0;
+}
+
 /* NAME[LEN] for as long as the rows live. NULL: no memory. */
 static const char *store(struct reading *r, const char *name, size_t len)
 {
@@ -93,12 +106,9 @@ static const char *store(struct reading *r, const char *name, size_t len)
 	if (len >= NAMES_BLOCK)
 		len = NAMES_BLOCK - 1;
 	if (!block || NAMES_BLOCK - block->used <= len) {
-		block = malloc(sizeof(*block));
-		if (!block)
+		if (add_block(r->maps))
 			return NULL;
-		block->next = r->maps->names;
-		block->used = 0;
-		r->maps->names = block;
+		block = r->maps->names;
 	}
 	at = block->text + block->used;
 	memcpy(at, name, len);
@@ -316,14 +326,15 @@ static int ask_from(struct reading *r, int fd, raddr_t from)
 
 static int read_rows(struct reading *r, int fd)
 {
-	char text[3 * PATH_MAX];
+	const size_t most = sizeof(r->text) - 1;
+	char *text = r->text;
 	size_t len = 0, sum = 0;
 	bool can_ask = true;
 	ssize_t n;
 	int err;
 
 	for (;;) {
-		n = read(fd, text + len, sizeof(text) - 1 - len);
+		n = read(fd, text + len, most - len);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -333,26 +344,28 @@ static int read_rows(struct reading *r, int fd)
 		err = add_lines(r, text, &len);
 		if (err)
 			return err;
-		if (can_ask && (len == sizeof(text) - 1 || sum > 65536 + 256 * r->maps->count)) {
+		if (can_ask && (len == most || sum > 65536 + 256 * r->maps->count)) {
 			err = ask_from(r, fd,
 				       r->maps->count ? r->maps->map[r->maps->count - 1].end : 0);
 			if (err != -ENOTTY)
 				return err;
 			can_ask = false;
 		}
-		if (len == sizeof(text) - 1) /* a name without end: what fits of it */
+		if (len == most) /* a name without end: what fits of it */
 			len = 2 * PATH_MAX;
 	}
 }
 
-static int begin_reading(struct reading **r, struct maps *maps, uint64_t limit_us)
+static int begin_reading(struct reading **r, struct maps *maps)
 {
 	*maps = (struct maps){ 0 };
-	*r = calloc(1, sizeof(**r));
+	*r = malloc(sizeof(**r));
 	if (!*r)
 		return -ENOMEM;
 	(*r)->maps = maps;
-	(*r)->until_us = limit_us == UINT64_MAX ? limit_us : clock_thread_us() + limit_us;
+	(*r)->room = (*r)->names = 0;
+	(*r)->until_us = UINT64_MAX;
+	memset((*r)->known, 0, sizeof((*r)->known));
 	return 0;
 }
 
@@ -364,8 +377,15 @@ static int end_reading(struct reading *r, int err)
 	return err;
 }
 
+/*
+ * What most processes have fits into what is made here, and the reader allocates nothing: it would
+ * have an arena of its own for that.
+ */
+#define ROWS 64
+
 struct look {
 	struct maps maps;
+	struct reading *reading;
 	int fd, err;
 	uint64_t limit_us;
 };
@@ -374,6 +394,7 @@ static void drop(void *look)
 {
 	struct look *l = look;
 
+	free(l->reading);
 	maps_release(&l->maps);
 	if (l->fd >= 0)
 		close(l->fd);
@@ -383,38 +404,54 @@ static void drop(void *look)
 static void read_file(pid_t pid, void *look)
 {
 	struct look *l = look;
-	struct reading *r;
 
+	if (l->limit_us != UINT64_MAX)
+		l->reading->until_us = clock_thread_us() + l->limit_us;
 	if (l->fd < 0)
 		l->fd = proc_open(pid, "maps", O_RDONLY);
-	l->err = l->fd < 0 ? l->fd : begin_reading(&r, &l->maps, l->limit_us);
-	if (!l->err)
-		l->err = end_reading(r, read_rows(r, l->fd));
+	l->err = l->fd < 0 ? l->fd : read_rows(l->reading, l->fd);
+}
+
+static struct look *new_look(void)
+{
+	struct look *l = malloc(sizeof(*l));
+
+	if (!l)
+		return NULL;
+	*l = (struct look){ .fd = -1 };
+	if (begin_reading(&l->reading, &l->maps) || add_block(&l->maps)) {
+		drop(l);
+		return NULL;
+	}
+	l->maps.map = malloc(ROWS * sizeof(*l->maps.map));
+	l->reading->room = l->maps.map ? ROWS : 0;
+	return l;
 }
 
 /* From FD, or -1: as of now. */
 static int read_within(struct maps *maps, pid_t pid, int fd, uint64_t limit_us)
 {
 	static const struct patient_work work = { read_file, drop };
-	struct look *l = malloc(sizeof(*l));
+	struct look *l = new_look();
 	int err;
 
 	*maps = (struct maps){ 0 };
 	if (!l)
 		return -ENOMEM;
-	*l = (struct look){ .fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0),
-			    .limit_us = limit_us };
-	if (fd >= 0 && l->fd < 0) {
+	l->limit_us = limit_us;
+	if (fd >= 0 && (l->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) {
 		err = -errno;
-		free(l);
+		drop(l);
 		return err;
 	}
 	err = patient_do(pid, &work, l);
 	if (err)
 		return err;
 	err = l->err;
-	*maps = l->maps;
-	l->maps = (struct maps){ 0 };
+	if (!err) {
+		*maps = l->maps;
+		l->maps = (struct maps){ 0 };
+	}
 	drop(l);
 	return err;
 }
@@ -435,7 +472,7 @@ int maps_parse(struct maps *maps, const char *text, size_t len)
 {
 	struct reading *r;
 	char *copy = malloc(len + 2);
-	int err = copy ? begin_reading(&r, maps, UINT64_MAX) : -ENOMEM;
+	int err = copy ? begin_reading(&r, maps) : -ENOMEM;
 
 	if (!err) {
 		memcpy(copy, text, len);

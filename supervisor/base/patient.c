@@ -453,74 +453,43 @@ int patient_do(pid_t pid, const struct patient_work *work, void *arg)
 	return ask(r, ms) < 0 ? -ETIMEDOUT : 0;
 }
 
-struct file {
+struct opening {
 	char name[64];
 	int flags, fd; /* fd: also -errno */
-	bool whole;
-	char *text;
-	ssize_t len;
 };
 
-static void open_file(pid_t pid, void *file)
+static void open_it(pid_t pid, void *opening)
 {
-	struct file *f = file;
+	struct opening *o = opening;
 
-	if (f->whole)
-		f->len = proc_read(pid, f->name, &f->text);
-	else
-		f->fd = proc_open(pid, f->name, f->flags);
+	o->fd = proc_open(pid, o->name, o->flags);
 }
 
-static void drop_file(void *file)
+static void drop_opening(void *opening)
 {
-	struct file *f = file;
+	const struct opening *o = opening;
 
-	if (f->fd >= 0)
-		close(f->fd);
-	free(f->text);
-	free(f);
-}
-
-/* NULL: no memory, or (*ERR) it does not come in time. */
-static struct file *do_file(pid_t pid, const char *name, const struct file *how, int *err)
-{
-	static const struct patient_work work = { open_file, drop_file };
-	struct file *f = malloc(sizeof(*f));
-
-	*err = -ENOMEM;
-	if (!f)
-		return NULL;
-	*f = *how;
-	snprintf(f->name, sizeof(f->name), "%s", name);
-	*err = patient_do(pid, &work, f);
-	return *err ? NULL : f;
+	if (o->fd >= 0)
+		close(o->fd);
+	free(opening);
 }
 
 int patient_open(pid_t pid, const char *name, int flags)
 {
+	static const struct patient_work work = { open_it, drop_opening };
+	struct opening *o = malloc(sizeof(*o));
 	int err, fd;
-	struct file *f = do_file(pid, name, &(struct file){ .flags = flags, .fd = -1 }, &err);
 
-	if (!f)
+	if (!o)
+		return -ENOMEM;
+	*o = (struct opening){ .flags = flags, .fd = -1 };
+	snprintf(o->name, sizeof(o->name), "%s", name);
+	err = patient_do(pid, &work, o);
+	if (err)
 		return err;
-	fd = f->fd;
-	free(f);
+	fd = o->fd;
+	free(o);
 	return fd;
-}
-
-ssize_t patient_text(pid_t pid, const char *name, char **text)
-{
-	int err;
-	struct file *f = do_file(pid, name, &(struct file){ .whole = true, .fd = -1 }, &err);
-	ssize_t len;
-
-	if (!f)
-		return err;
-	len = f->len;
-	if (len >= 0)
-		*text = f->text;
-	free(f);
-	return len;
 }
 
 /* ---- arguments ----------------------------------------------------------- */
@@ -540,10 +509,13 @@ static ssize_t read_arguments(pid_t pid, uint64_t where, void *buf, size_t len)
 char *patient_command_line(pid_t pid)
 {
 	char *text = malloc(PATIENT_BYTES);
-	ssize_t n = text ? patient_ask(pid, read_arguments, "its arguments, at", 0, text,
-				       PATIENT_BYTES - 1)
-			 : -1;
+	ssize_t n = -1;
 
+	if (text && patient_at_once(pid))
+		n = read_arguments(pid, 0, text, PATIENT_BYTES - 1);
+	else if (text)
+		n = patient_ask(pid, read_arguments, "its arguments, at", 0, text,
+				PATIENT_BYTES - 1);
 	if (n <= 0) {
 		free(text);
 		return NULL;

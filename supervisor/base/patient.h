@@ -74,9 +74,8 @@ struct patient_work {
 bool patient_at_once(pid_t pid);
 /* 0: it is done; -ETIMEDOUT, -ENOMEM: ARG is not the caller's any more, it is dropped. */
 int patient_do(pid_t pid, const struct patient_work *work, void *arg) MUST_USE;
-/* As proc_open() and proc_read() (base/proc.h), and these two errors. NAME: up to 63 characters. */
+/* As proc_open() (base/proc.h), and these two errors. NAME: up to 63 characters. */
 int patient_open(pid_t pid, const char *name, int flags) MUST_USE;
-ssize_t patient_text(pid_t pid, const char *name, char **text) MUST_USE;
 
 /*
  * The arguments of process PID with blanks between, of 64 kB at most, for the caller to free. NULL:

@@ -244,7 +244,7 @@ static void auxv_read(struct auxv *aux, pid_t pid)
 {
 	Elf64_auxv_t entry;
 	char *text = NULL;
-	ssize_t n = patient_text(pid, "auxv", &text);
+	ssize_t n = proc_read(pid, "auxv", &text);
 
 	memset(aux, 0, sizeof(*aux));
 	if (n < 0)
