@@ -173,7 +173,8 @@ def _():
 @case('the command changes it')
 def _():
     bad = []
-    commands = 'wait 0.32; interval; interval off; interval; wait 0.3; interval 70ms; interval; wait 0.5; kill'
+    commands = ('wait 0.32; interval; interval off; interval; wait 0.3; interval 70ms; interval; '
+                'wait 0.5; kill')
     r = mt.plain([mt.MTRUN, '-q', '-i50ms', '-x', commands, STEPS, 'wait'], stdin=subprocess.PIPE, input=None)
     text = r.err.decode()
     parts = re.split(r'^(50ms|off|70ms)\n', text, flags=re.M)
@@ -199,8 +200,8 @@ def _():
 
 @case('a stopped program is quiet, and so is one that has ended')
 def _():
-    commands = ('wait 0.2; stop; echo stopped; wait 0.3; echo goes on; cont; wait 0.2; kill; wait exit; echo ended; '
-                '! sleep 0.3')
+    commands = ('wait 0.2; stop; echo stopped; wait 0.3; echo goes on; cont; wait 0.2; kill; wait exit; '
+                'echo ended; ! sleep 0.3')
     r = mt.plain([mt.MTRUN, '-q', '-i50ms', '-x', commands, STEPS, 'wait'], stdin=subprocess.PIPE, input=None)
     parts = re.split(r'^(?:stopped|goes on|ended)\n', r.err.decode(), flags=re.M)
     counts = [len(LINE.findall(x)) for x in parts]
