@@ -108,8 +108,10 @@ struct process {
 	bool dumped;	 /* the shell's: no .heap file of it is due any more */
 	int wait_status; /* as from wait(2), once EXITED */
 	uint64_t began_ms, ended_ms;
-	bool ends_together; /* all its threads are being ended, with `wait_status` */
-	unsigned threads;   /* alive now */
+	bool ends_together;  /* all its threads are being ended, with `wait_status` */
+	unsigned threads;    /* alive now */
+	pid_t lingers;	     /* the thread kept at its last instant (last_instant.c); 0: none */
+	uint64_t lingers_ms; /* since when */
 	struct thread_ends ends;
 	/* why its allocations are not known (static and stripped, ...), or NULL */
 	const char *unsupervised;

@@ -360,7 +360,7 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 {
 	struct pollfd fds[2 + WATCHES + 1] = { { .fd = s->signals, .events = POLLIN },
 					       { .fd = s->bell, .events = POLLIN } };
-	bool live = s->unannounced || (s->nthreads && !s->main_ended);
+	bool live = s->unannounced || s->lingering || (s->nthreads && !s->main_ended);
 	struct watch watch[WATCHES];
 	nfds_t watches = s->watches;
 	eventfd_t ignored;

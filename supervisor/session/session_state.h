@@ -110,6 +110,7 @@ struct session {
 	struct early *early_end;
 	size_t early_ends, early_room;
 	bool unannounced;  /* some thread is, or was lately */
+	bool lingering;	   /* some thread is, or was lately (last_instant.c) */
 	uint64_t whole_us; /* when the loop last had a turn with all its parts */
 	uint32_t nap_us;   /* the next nap, while there are hooks that cannot ring */
 	struct watch watch[WATCHES];
@@ -148,6 +149,13 @@ void process_unlend(struct session *s, struct process *p);
 int session_serve_stops(struct session *s); /* at most 10 ms; returns how many */
 void thread_resume(struct thread *t);	    /* from where it was made to stop */
 void thread_let_go(struct thread *t);	    /* detaches from it: it stays in the list */
+
+/* last_instant.c */
+struct event;
+/* T is at its last instant, as E tells; pointers to threads are void after it */
+void session_exiting(struct session *s, struct thread *t, const struct event *e);
+/* for those that linger at theirs: to be called again and again while there are some */
+void session_watch_lingerers(struct session *s);
 
 /* exec.c */
 /* a thread has called execve: its process has a new image, and a new record */

@@ -27,9 +27,8 @@
  * it is announced, or nobody is left who could. kcmp(2), not the event, says whether it is a
  * thread, a child with memory of its own, or a vfork child that uses its parent's until exec.
  *
- * Processes. exec makes a new record (exec.c). A process' last thread is seen at its last instant
- * (EVENT_EXITING): its rings are complete then, and its memory still there; it can be held at that
- * point.
+ * Processes. exec makes a new record (exec.c). What a thread's last instant means for its process:
+ * last_instant.c.
  */
 
 /* ---- new threads and children -------------------------------------------- */
@@ -319,99 +318,6 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 
 /* ---- ends ---------------------------------------------------------------- */
 
-/* /proc tells nothing of a thread that has ended: another one becomes P's `via`. */
-static void move_via(const struct session *s, struct process *p)
-{
-	for (size_t i = 0; i < s->nthreads; i++)
-		if (s->thread[i].process == p && !s->thread[i].vfork_child &&
-		    s->thread[i].state != THREAD_EXITING) {
-			p->via = s->thread[i].tid;
-			return;
-		}
-}
-
-/*
- * One of P's threads, not the last, is at its last instant. If it ends because all threads do, its
- * registers are kept, as a capture counts them as if it still ran.
- */
-static void note_end(struct process *p, pid_t tid, const struct user_regs_struct *regs)
-{
-	static uint64_t vector[TRACER_VECTOR / 8];
-	size_t len = sizeof(vector);
-
-	if (regs->orig_rax == SYS_exit)
-		thread_ends_add(&p->ends, regs->fs_base, regs->rsp);
-	else if (tracer_get_vector(tid, vector, &len) ||
-		 thread_ends_last(&p->ends, tid, regs, vector, len))
-		message_verbose(1, "%d: the registers of thread %d are not known", (int)p->pid,
-				(int)tid);
-}
-
-/*
- * How P ends, as its last thread tells with VALUE: where that one ends by itself, and others were
- * ended together, it is these who know.
- */
-static int end_status(struct process *p, bool alone, int value)
-{
-	if (!alone) {
-		p->ends_together = true;
-		p->wait_status = value;
-	}
-	return p->ends_together ? p->wait_status : value;
-}
-
-/*
- * Nothing more is to be known of T, which is at its last instant, and whose process lives on. If it
- * were traced to its end it would stay in its process until we had waited for it: after
- * pthread_join(3) unshare(2) would fail in a program of one thread, and RLIMIT_NPROC would count
- * it. So the kernel may release it at once, as it does natively. False: it is traced still.
- */
-static bool let_end(struct session *s, struct thread *t)
-{
-	if (tracer_detach(t->tid, 0))
-		return false;
-	thread_remove(s, t);
-	return true;
-}
-
-static void on_exiting(struct session *s, struct thread *t, const struct event *e)
-{
-	struct process *p = t->process;
-	struct user_regs_struct regs;
-	bool last, known;
-	int status;
-
-	if (t->vfork_child || !p) {
-		t->state = THREAD_EXITING;
-		tracer_cont(t->tid, 0);
-		return;
-	}
-	last = p->threads <= 1;
-	known = tracer_get_regs(t->tid, &regs) == 0;
-	status = end_status(p, known && regs.orig_rax == SYS_exit, (int)e->value);
-	if (t->state != THREAD_EXITING && p->threads)
-		p->threads--;
-	t->state = THREAD_EXITING;
-	if (p->via == t->tid && !last)
-		move_via(s, p);
-	if (last) {
-		process_finish(s, p, PROCESS_HELD, status);
-		p->via = t->tid;
-		p->to_check = s->options.leak_check && p->stream && p->ledger_used &&
-			      !p->unsupervised && !(s->restarting && p == s->main);
-		if (s->hold && p == s->main && p->ledger_used && !s->refused)
-			s->held = t->tid;
-		if (p->to_check || s->held == t->tid)
-			return;
-	} else if (p->stream && known) {
-		limit_thread_gone(p, regs.fs_base);
-		stream_thread_gone(p->stream, heartbeat_ms(), regs.fs_base);
-		note_end(p, t->tid, &regs);
-	}
-	if (last || t->tid == p->pid || !let_end(s, t))
-		tracer_cont(t->tid, 0);
-}
-
 /* Our child, which we do not trace any more, has ended: drops the records of its threads. */
 static void on_untraced_gone(struct session *s, struct process *p, int status)
 {
@@ -443,7 +349,7 @@ static void on_gone(struct session *s, struct thread *t, const struct event *e)
 {
 	struct process *p = t->process;
 	bool whole = p && !t->vfork_child && t->tid == p->pid,
-	     waits = p && (p->to_check || (s->held && p == s->main));
+	     waits = p && (p->to_check || p->lingers || (s->held && p == s->main));
 
 	if (t->state == THREAD_LENT && t->tid == p->pid) {
 		on_untraced_gone(s, p, (int)e->value);
@@ -451,6 +357,8 @@ static void on_gone(struct session *s, struct thread *t, const struct event *e)
 	}
 	if (t->tid == s->held)
 		s->held = 0;
+	if (p && t->tid == p->lingers)
+		p->lingers = 0;
 	if (!p)
 		note_early(s, t->tid, false, (int)e->value);
 	if (p && !t->vfork_child) {
@@ -636,7 +544,7 @@ static void handle(struct session *s, const struct event *e)
 			resume(s, t, 0);
 		}
 		break;
-	case EVENT_EXITING: on_exiting(s, t, e); break;
+	case EVENT_EXITING: session_exiting(s, t, e); break;
 	case EVENT_GROUP_STOP:
 		if (t->state == THREAD_NEW)
 			begin(s, t);
@@ -712,6 +620,8 @@ int session_serve_stops(struct session *s)
 		nobody_left(s);
 	if (s->unannounced)
 		n += let_orphans_go(s);
+	if (s->lingering)
+		session_watch_lingerers(s);
 	s->asking.news += n > 0;
 	s->serving = nested;
 	return n;
