@@ -33,13 +33,14 @@ struct screen {
 	bool fresh_below; /* on the normal screen, while the alternate one is shown */
 	char *queue;
 	size_t start, end, room;
-	/* the program's unfinished line, when the last thing written is that */
+	/* the program's unfinished line, if its last one is; whether it is the last thing written */
 	char tail[256];
 	size_t tail_len;
+	bool tail_last;
 	/* there is one (with a line of its own, above the prompt); all of it is in `tail` */
 	bool tail_open, tail_whole;
-	/* there was one when the prompt was left, and nothing has been written since */
-	bool tail_above;
+	/* there is one that the cursor has left: it is written again where it is to be answered */
+	bool tail_left;
 	bool plain; /* a terminal without a cursor to move */
 	char *kept;
 	size_t kept_len, kept_lost;
@@ -163,7 +164,8 @@ static void remember_tail(struct screen *s, const char *text, size_t len)
 static void close_line(struct screen *s)
 {
 	if (!s->fresh) {
-		s->tail_open = s->tail_len > 0;
+		s->tail_open = s->tail_left = s->tail_last;
+		s->tail_last = false;
 		add(s, "\r\n", 2);
 	}
 }
@@ -175,7 +177,7 @@ static void program_prints(struct screen *s, const char *text, size_t len)
 		add(s, "\033[A\r\033[K", 7);
 		add(s, s->tail, s->tail_len);
 	}
-	s->tail_open = s->tail_above = false;
+	s->tail_open = s->tail_left = false;
 	/* our own text came between */
 	if (s->mode == SCREEN_COMMAND && s->fresh && s->tail_len) {
 		s->tail_len = 0;
@@ -183,6 +185,7 @@ static void program_prints(struct screen *s, const char *text, size_t len)
 	}
 	add(s, text, len);
 	remember_tail(s, text, len);
+	s->tail_last = s->tail_len > 0;
 	if (s->mode == SCREEN_PROMPT)
 		close_line(s);
 }
@@ -265,7 +268,9 @@ void screen_write(struct screen *s, const char *text, size_t len)
 		return;
 	}
 	take_prompt_off(s);
-	s->tail_open = s->tail_above = false;
+	if (s->tail_last)
+		close_line(s);
+	s->tail_open = false;
 	add(s, text, len);
 	if (s->mode == SCREEN_PROMPT && !s->fresh)
 		add(s, "\r\n", 2);
@@ -287,7 +292,7 @@ bool screen_has_room(const struct screen *s) { return s->end - s->start < ROOM; 
 void screen_drop(struct screen *s)
 {
 	s->start = s->end = 0;
-	s->fresh = false;
+	s->fresh = s->tail_last = s->tail_left = false;
 	s->tail_len = 0;
 	s->tail_whole = true;
 	push(s);
@@ -298,6 +303,7 @@ void screen_flush(struct screen *s)
 	terminal_write(s->terminal, s->queue + s->start, s->end - s->start);
 	s->start = s->end;
 	s->fresh = true; /* somebody else may write now */
+	s->tail_last = false;
 	push(s);
 }
 
@@ -345,12 +351,13 @@ void screen_enter(struct screen *s, enum screen_mode mode)
 	s->mode = mode;
 	if (before == SCREEN_PROMPT && mode != SCREEN_PROMPT) {
 		s->hidden = false;
-		/* no longer the line above: that is the one just typed */
-		s->tail_above = s->tail_open;
-		s->tail_open = false;
+		s->tail_open = false; /* the line above is the one just typed */
 	}
-	if (mode == SCREEN_HANDED && s->tail_above && s->tail_whole)
+	if (mode == SCREEN_HANDED && s->tail_left && s->tail_whole) {
 		add(s, s->tail, s->tail_len); /* the question that is answered now */
+		s->tail_last = true;
+		s->tail_left = false;
+	}
 	if (before == SCREEN_DRAWN)
 		alternate(s, false);
 	if (mode == SCREEN_DRAWN)
@@ -395,6 +402,9 @@ int screen_renew(struct screen *s)
 	listen_to_program(s, false);
 	err = terminal_renew(s->terminal);
 	listen_to_program(s, !err && screen_done(s));
+	s->tail_left = false;
+	s->tail_len = 0;
+	s->tail_whole = true;
 	return err;
 }
 

@@ -140,7 +140,7 @@ def _(t, bad):
 @case('a question without a newline, and keys by fg')
 def _(t, bad):
     t.start(f'{PROMPT} words')
-    t.expect(r'\nword\?\nmt> $')
+    t.expect(r'\nword\?\n(mtrun: .*\n)?mt> $')    # the question may come before the greeting
     t.send('fg\n')
     t.expect(r'mt> fg\nword\?$')
     t.send('one\n')
@@ -152,6 +152,14 @@ def _(t, bad):
     t.send('fg\n')
     t.send('two\n')
     t.expect(r'\nword two\nword\?$')
+    t.key('C-d')
+    t.expect(r'exited with status 0.*\n(.*\n)*mt> $')
+    t.send('run; wait 500ms; echo a line of ours\n')
+    t.expect(r'\nword\?\na line of ours\nmt> $')
+    t.send('fg\n')
+    t.expect(r'mt> fg\nword\?$')
+    t.send('three\n')
+    t.expect(r'\nword\? three\nword three\nword\?$')
     t.key('C-d')
     t.expect(r'exited with status 0.*\n(.*\n)*mt> $')
     t.key('C-d')
