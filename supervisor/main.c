@@ -610,8 +610,9 @@ int main(int argc, char **argv)
 			   options.batch && !options.argv ? STDOUT_FILENO : STDERR_FILENO,
 			   options.color, options.verbose);
 	if (err) {
-		message_error("cannot write '%s' (--messages): %s",
-			      options.messages ? options.messages : "stderr", strerror(-err));
+		message_error("cannot write '%s'%s: %s",
+			      options.messages ? options.messages : "stderr",
+			      options.messages ? " (--messages)" : "", strerror(-err));
 		return EXIT_FAILED;
 	}
 	suppressions = check_scripts(&options) || dumping_check(&options)

@@ -50,7 +50,9 @@ static int own_descriptor(int fd)
 {
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
-	return copy < 0 ? -errno : copy;
+	if (copy < 0)
+		return errno == EINVAL ? -EMFILE : -errno; /* RLIMIT_NOFILE is 3 or less */
+	return copy;
 }
 
 static ssize_t stream_write(void *ctx, const char *text, size_t len)
