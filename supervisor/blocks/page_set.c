@@ -196,6 +196,39 @@ uint64_t page_set_count(const struct page_set *s, raddr_t start, raddr_t end)
 	return s->full ? count + (last - first - known) : count;
 }
 
+/* The first page from PAGE on that is in LEAF, or is not; or the number of its pages. */
+static unsigned next_page(const struct page_leaf *leaf, unsigned page, bool member)
+{
+	while (page < 1u << LEAF_PAGE_BITS) {
+		uint64_t word = leaf->word[page / 64], left;
+
+		left = (member ? word : ~word) >> page % 64;
+		if (left)
+			return page + (unsigned)__builtin_ctzll(left);
+		page = (page / 64 + 1) * 64;
+	}
+	return page;
+}
+
+bool page_set_run(const struct page_set *s, uint64_t *at, raddr_t *start, raddr_t *end)
+{
+	while (*at >> LEAF_PAGE_BITS < s->leaves) {
+		uint64_t i = *at >> LEAF_PAGE_BITS;
+		const struct page_leaf *leaf = &s->leaf[i];
+		raddr_t base = leaf->number << LEAF_BITS;
+		unsigned from = next_page(leaf, (unsigned)*at & ((1u << LEAF_PAGE_BITS) - 1), true),
+			 to = next_page(leaf, from, false);
+
+		*at = (i << LEAF_PAGE_BITS) + to;
+		if (from == to)
+			continue;
+		*start = base + ((raddr_t)from << PAGE_BITS);
+		*end = base + ((raddr_t)to << PAGE_BITS);
+		return true;
+	}
+	return false;
+}
+
 size_t page_set_memory(const struct page_set *s)
 {
 	return s->room * (sizeof(*s->leaf) + 2 * sizeof(*s->index));

@@ -32,6 +32,11 @@ int page_set_copy(struct page_set *to, const struct page_set *from) MUST_USE;
 void page_set_add(struct page_set *s, raddr_t addr, uint64_t len);
 /* How many of the pages of [START, END), page multiples, are in it. */
 uint64_t page_set_count(const struct page_set *s, raddr_t start, raddr_t end);
+/*
+ * The runs of neighbouring pages that are in it, leaf by leaf, in no order: from *AT on, which is 0
+ * at first, into [*START, *END). False: there are no more. Not for a full one.
+ */
+bool page_set_run(const struct page_set *s, uint64_t *at, raddr_t *start, raddr_t *end);
 size_t page_set_memory(const struct page_set *s);
 
 #endif

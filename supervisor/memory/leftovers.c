@@ -7,11 +7,14 @@
 
 #include "base/array.h"
 #include "base/proc.h"
+#include "base/search.h"
+#include "blocks/page_set.h"
 #include "memory/capture_state.h"
+#include "process/errors.h"
 #include "process/process.h"
 
 /*
- * leftovers.c - two kinds of memory that was given back.
+ * leftovers.c - three kinds of memory that was given back.
  *
  * Stacks of threads that have ended. glibc keeps some for the next ones; of what was on such a stack
  * it gives the pages back that lie well below the stack pointer. The thread's descriptor and its
@@ -30,6 +33,11 @@
  * has taken its block out of the ledger while it may be copied: then all of this stays as it is, as
  * it does where the program moves the break itself. The main arena's own figures are in libc's
  * data; they point to free chunks, each of which begins within the rounding of the block before it.
+ *
+ * Free memory of other allocators: what of a page that a block has ever been in (ledger_lain) is not
+ * in a block. Not where a thread's stack is now, or a mapping of the program's own. musl gives away the
+ * rest of the last page of a module's data, too. An executable
+ * that brings its own allocator may have other ways to it, and is left out.
  */
 
 /* ---- ranges ---------------------------------------------------------------- */
@@ -244,6 +252,65 @@ static int find_heaps(struct spans *v, const struct capture *c, const struct gli
 	return err;
 }
 
+/* ---- other allocators ------------------------------------------------------ */
+
+static bool has_other_allocator(const struct process *p)
+{
+	bool other = !p->glibc_malloc.state;
+
+	for (size_t i = 0; i < p->modules.count; i++) {
+		unsigned roles = p->modules.module[i]->roles;
+
+		if (roles & MODULE_ALLOCATOR && roles & MODULE_EXE)
+			return false;
+		other |= (roles & MODULE_ALLOCATOR) != 0;
+	}
+	return other && errors_hooks_see_all(p);
+}
+
+/* [START, END), in which blocks have been, is of a module's data. */
+static int find_rest(struct spans *v, const struct modules *modules, raddr_t start, raddr_t end)
+{
+	const struct module *m = modules_find_data(modules, start);
+	raddr_t behind = m ? module_memory_end(m) : 0;
+
+	return behind > start && behind < end ? rootless(v, behind, page_up(behind)) : 0;
+}
+
+/* Of [START, END), in which blocks have been. */
+static int find_lain(struct spans *v, const struct capture *c, const struct modules *modules,
+		     raddr_t start, raddr_t end)
+{
+	int err = 0;
+
+	for (size_t i = SEARCH(k, c->ranges, c->range[k].end <= start);
+	     i < c->ranges && c->range[i].start < end && !err; i++) {
+		const struct capture_range *r = &c->range[i];
+		raddr_t from = r->start > start ? r->start : start,
+			to = r->end < end ? r->end : end;
+
+		if (r->kind == CAPTURE_DATA)
+			err = find_rest(v, modules, from, to);
+		else if ((r->kind == CAPTURE_ANONYMOUS || r->kind == CAPTURE_HEAP) &&
+			 !is_in_use(c, r->start, r->end))
+			err = find_heap(v, c, from, to);
+	}
+	return err;
+}
+
+static int find_all_lain(struct spans *v, const struct capture *c, const struct process *p)
+{
+	struct page_set lain;
+	raddr_t start, end;
+	uint64_t at = 0;
+	int err = ledger_lain(p->ledger, &lain);
+
+	while (!err && !lain.full && page_set_run(&lain, &at, &start, &end))
+		err = find_lain(v, c, &p->modules, start, end);
+	page_set_release(&lain);
+	return err;
+}
+
 int leftovers_mark(struct capture *c, const struct process *p, bool all_known)
 {
 	struct spans v = { 0 };
@@ -251,6 +318,8 @@ int leftovers_mark(struct capture *c, const struct process *p, bool all_known)
 
 	if (!err && all_known && p->glibc_malloc.state && !capture_made(c)->leavings)
 		err = find_heaps(&v, c, &p->glibc_malloc);
+	if (!err && all_known && has_other_allocator(p) && !capture_made(c)->leavings)
+		err = find_all_lain(&v, c, p);
 	if (!err)
 		err = unroot(c, &v);
 	free(v.span);

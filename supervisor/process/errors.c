@@ -62,7 +62,7 @@ static bool is_used_beside(const struct process *p)
 	return false;
 }
 
-static bool look_at_hooks(const struct process *p)
+bool errors_hooks_see_all(const struct process *p)
 {
 	bool allocator = false;
 
@@ -88,7 +88,7 @@ static bool trusted(struct process *p)
 	if (s.dropped || s.gaps || s.bad)
 		return false;
 	if (e->trusted_modules != p->modules.count || e->trusted_hooks != p->plant.count) {
-		e->trusted = look_at_hooks(p);
+		e->trusted = errors_hooks_see_all(p);
 		e->trusted_modules = p->modules.count;
 		e->trusted_hooks = p->plant.count;
 	}

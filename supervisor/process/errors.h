@@ -17,5 +17,7 @@ struct process;
 void errors_listen(struct process *p, bool on, uint64_t ms);
 /* CHILD was forked from P, and inherits P's state. ALONE: P had no other thread. */
 void errors_inherit(struct process *child, const struct process *p, bool alone, uint64_t ms);
+/* Whether all functions that give and take blocks of P are hooked, as far as can be seen. */
+bool errors_hooks_see_all(const struct process *p);
 
 #endif

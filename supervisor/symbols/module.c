@@ -594,8 +594,7 @@ raddr_t module_memory_end(const struct module *m)
 		raddr_t at = m->bias + segment[i].vaddr, file_end = at + segment[i].filesz;
 
 		if (segment[i].type == PT_LOAD && at <= m->end &&
-		    ((file_end + PAGE_MASK) & ~PAGE_MASK) >= m->end &&
-		    at + segment[i].memsz > m->end)
+		    ((file_end + PAGE_MASK) & ~PAGE_MASK) >= m->end)
 			return at + segment[i].memsz;
 	}
 	return m->end;

@@ -70,7 +70,7 @@ int modules_recorded(struct modules *list, struct outside *from, const struct ma
 const struct module *modules_find(const struct modules *list, raddr_t pc, uint32_t node);
 /*
  * Where the memory of M ends, to the byte: behind `end`, if it has a .bss of more than the rest of
- * its last page, and that directly follows what is mapped of its file.
+ * its last page, and that directly follows what is mapped of its file; else in that page.
  */
 raddr_t module_memory_end(const struct module *m);
 /* The module that ADDRESS is in now, .bss included. NULL if none. */
