@@ -12,6 +12,7 @@
 #include "memory/capture_state.h"
 #include "process/errors.h"
 #include "process/process.h"
+#include "process/usable_rule.h"
 
 /*
  * leftovers.c - three kinds of memory that was given back.
@@ -34,10 +35,14 @@
  * it does where the program moves the break itself. The main arena's own figures are in libc's
  * data; they point to free chunks, each of which begins within the rounding of the block before it.
  *
- * Free memory of other allocators: what of a page that a block has ever been in (ledger_lain) is not
- * in a block. Not where a thread's stack is now, or a mapping of the program's own. musl gives away the
- * rest of the last page of a module's data, too. An executable
- * that brings its own allocator may have other ways to it, and is left out.
+ * Free memory of other allocators: what of a page that a block has ever been in (ledger_lain) is
+ * in no block now. Not where a thread has its stack, or the program a mapping of its own. musl gives
+ * away the rest of the last page of a module's data, too. An executable that brings its allocator
+ * along may have other ways to it, and is left out.
+ *
+ * jemalloc's tables have a pointer to each run of its pages, and so to the block that begins it. It
+ * maps huge page by huge page, for tables and blocks alike: of a mapping in which blocks have been,
+ * all whole huge pages are its own.
  */
 
 /* ---- ranges ---------------------------------------------------------------- */
@@ -224,10 +229,9 @@ static bool is_arena(const struct capture *c, const struct capture_range *r, rad
 
 static bool is_mapped_by_program(const struct making *m, raddr_t start, raddr_t end)
 {
-	for (size_t i = 0; i < m->owns; i++)
-		if (m->own[i].start < end && m->own[i].end > start)
-			return true;
-	return false;
+	size_t at = SEARCH(i, m->owns, m->own[i].end <= start); /* they are in order */
+
+	return at < m->owns && m->own[at].start < end;
 }
 
 /* Nothing of the program's is in [START, END) beside blocks. */
@@ -254,18 +258,50 @@ static int find_heaps(struct spans *v, const struct capture *c, const struct gli
 
 /* ---- other allocators ------------------------------------------------------ */
 
-static bool has_other_allocator(const struct process *p)
+struct others {
+	const struct capture *c;
+	const struct modules *modules;
+	struct page_set lain;
+	bool *has_stack; /* of each range: a thread has, or had, its stack there */
+};
+
+/* JEMALLOC: it is no other one. */
+static bool has_other_allocator(const struct process *p, bool *jemalloc)
 {
-	bool other = !p->glibc_malloc.state;
+	unsigned libraries = 0, jemallocs = 0;
 
 	for (size_t i = 0; i < p->modules.count; i++) {
-		unsigned roles = p->modules.module[i]->roles;
+		const struct module *m = p->modules.module[i];
 
-		if (roles & MODULE_ALLOCATOR && roles & MODULE_EXE)
+		if (!(m->roles & MODULE_ALLOCATOR))
+			continue;
+		if (m->roles & MODULE_EXE)
 			return false;
-		other |= (roles & MODULE_ALLOCATOR) != 0;
+		libraries++;
+		jemallocs += usable_is_jemalloc(m);
 	}
-	return other && errors_hooks_see_all(p);
+	*jemalloc = libraries && jemallocs == libraries;
+	return (libraries || !p->glibc_malloc.state) && errors_hooks_see_all(p);
+}
+
+static void note_stack(struct others *o, raddr_t at)
+{
+	size_t i = SEARCH(k, o->c->ranges, o->c->range[k].end <= at);
+
+	if (i < o->c->ranges && o->c->range[i].start <= at)
+		o->has_stack[i] = true;
+}
+
+static void note_stacks(struct others *o, const struct thread_ends *ends)
+{
+	for (size_t i = 0; i < o->c->threads; i++) {
+		note_stack(o, o->c->thread[i].general.rsp);
+		note_stack(o, o->c->thread[i].general.fs_base);
+	}
+	for (size_t i = 0; i < ends->count; i++) {
+		note_stack(o, ends->end[i].sp);
+		note_stack(o, ends->end[i].fs);
+	}
 }
 
 /* [START, END), in which blocks have been, is of a module's data. */
@@ -278,9 +314,9 @@ static int find_rest(struct spans *v, const struct modules *modules, raddr_t sta
 }
 
 /* Of [START, END), in which blocks have been. */
-static int find_lain(struct spans *v, const struct capture *c, const struct modules *modules,
-		     raddr_t start, raddr_t end)
+static int find_lain(struct spans *v, const struct others *o, raddr_t start, raddr_t end)
 {
+	const struct capture *c = o->c;
 	int err = 0;
 
 	for (size_t i = SEARCH(k, c->ranges, c->range[k].end <= start);
@@ -290,24 +326,67 @@ static int find_lain(struct spans *v, const struct capture *c, const struct modu
 			to = r->end < end ? r->end : end;
 
 		if (r->kind == CAPTURE_DATA)
-			err = find_rest(v, modules, from, to);
+			err = find_rest(v, o->modules, from, to);
 		else if ((r->kind == CAPTURE_ANONYMOUS || r->kind == CAPTURE_HEAP) &&
-			 !is_in_use(c, r->start, r->end))
+			 !o->has_stack[i])
 			err = find_heap(v, c, from, to);
 	}
 	return err;
 }
 
-static int find_all_lain(struct spans *v, const struct capture *c, const struct process *p)
+#define HUGE_PAGE ((raddr_t)2 << 20)
+
+/* The whole huge pages of jemalloc's mapping R. */
+static int find_huge(struct spans *v, const struct capture *c, const struct capture_range *r)
 {
-	struct page_set lain;
+	raddr_t start = (r->start + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1), at = start;
+	int err = 0;
+
+	for (; at < r->end && r->end - at >= HUGE_PAGE && !err; at += HUGE_PAGE)
+		if (is_mapped_by_program(capture_made(c), at, at + HUGE_PAGE)) {
+			err = rootless(v, start, at);
+			start = at + HUGE_PAGE;
+		}
+	return err ? err : rootless(v, start, at);
+}
+
+static int find_jemalloc(struct spans *v, const struct others *o)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < o->c->ranges && !err; i++) {
+		const struct capture_range *r = &o->c->range[i];
+
+		if (r->kind == CAPTURE_ANONYMOUS && !o->has_stack[i] &&
+		    page_set_count(&o->lain, r->start, r->end))
+			err = find_huge(v, o->c, r);
+	}
+	return err;
+}
+
+static int find_others(struct spans *v, const struct capture *c, const struct process *p)
+{
+	struct others o = { .c = c, .modules = &p->modules };
 	raddr_t start, end;
 	uint64_t at = 0;
-	int err = ledger_lain(p->ledger, &lain);
+	bool jemalloc;
+	int err;
 
-	while (!err && !lain.full && page_set_run(&lain, &at, &start, &end))
-		err = find_lain(v, c, &p->modules, start, end);
-	page_set_release(&lain);
+	if (!has_other_allocator(p, &jemalloc))
+		return 0;
+	err = ledger_lain(p->ledger, &o.lain);
+	o.has_stack = calloc(c->ranges + 1, sizeof(*o.has_stack));
+	if (!err && !o.has_stack)
+		err = -ENOMEM;
+	if (!err && !o.lain.full) {
+		note_stacks(&o, &p->ends);
+		while (!err && page_set_run(&o.lain, &at, &start, &end))
+			err = find_lain(v, &o, start, end);
+		if (!err && jemalloc)
+			err = find_jemalloc(v, &o);
+	}
+	page_set_release(&o.lain);
+	free(o.has_stack);
 	return err;
 }
 
@@ -318,8 +397,8 @@ int leftovers_mark(struct capture *c, const struct process *p, bool all_known)
 
 	if (!err && all_known && p->glibc_malloc.state && !capture_made(c)->leavings)
 		err = find_heaps(&v, c, &p->glibc_malloc);
-	if (!err && all_known && has_other_allocator(p) && !capture_made(c)->leavings)
-		err = find_all_lain(&v, c, p);
+	if (!err && all_known && !capture_made(c)->leavings)
+		err = find_others(&v, c, p);
 	if (!err)
 		err = unroot(c, &v);
 	free(v.span);

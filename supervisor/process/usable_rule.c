@@ -69,7 +69,7 @@ static bool before_libc(const struct process *p, const struct module *exe, const
 	return false;
 }
 
-static bool is_jemalloc(const struct module *m)
+bool usable_is_jemalloc(const struct module *m)
 {
 	/* sdallocx came with these size classes */
 	return elf_defines(m->elf, "malloc") && elf_defines(m->elf, "mallctl") &&
@@ -119,7 +119,7 @@ static const char *reason(const struct process *p, const struct module *exe,
 		return "its allocator is not known";
 	if (allocators > 1 || (allocator && !before_libc(p, exe, allocator)))
 		return "it has several allocators";
-	if ((allocator ? is_jemalloc(allocator) : is_glibc(libc)) && has_own(p, !allocator))
+	if ((allocator ? usable_is_jemalloc(allocator) : is_glibc(libc)) && has_own(p, !allocator))
 		return "it has an allocator of its own";
 	return NULL;
 }
@@ -146,7 +146,7 @@ void usable_init(struct usable *u, const struct process *p)
 	why = reason(p, exe, libc, allocator, allocators);
 	if (why)
 		snprintf(u->why, sizeof(u->why), "%s", why);
-	else if (allocator ? is_jemalloc(allocator) : is_glibc(libc))
+	else if (allocator ? usable_is_jemalloc(allocator) : is_glibc(libc))
 		u->rule = allocator ? USABLE_JEMALLOC : USABLE_GLIBC;
 	else
 		snprintf(u->why, sizeof(u->why),

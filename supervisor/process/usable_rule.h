@@ -7,6 +7,10 @@
 
 struct process;
 
+struct module;
+
+/* Whether M is a jemalloc whose size classes are known. */
+bool usable_is_jemalloc(const struct module *m);
 /* P is borrowed as long as U is used. */
 void usable_init(struct usable *u, const struct process *p);
 

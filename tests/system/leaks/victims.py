@@ -30,10 +30,10 @@ OTHERS = {
     'musl': {'dlclosed': NOTHING},              # its dlclose() keeps libraries
     'clang': {}, 'gcc-O0': {}, 'clang-O0': {},
 }
-# Allocators that link what they have free by words in the blocks: such a word is still there in a block that was not written to. And their own tables point to
-# a block that begins a page.
+# Allocators, and what is not as it should be. Some link what they have free by words in the blocks: such a word is still there in a block that was not written to.
+# And their own tables point to a block that begins a page.
 LINKED = 'table', 'freed-table', 'sizes'
-PRELOADED = {name: f'{mt.DEBIAN_LIBS}/lib{name}' for name in ('tcmalloc_minimal.so.4', 'mimalloc.so.2.0')}
+PRELOADED = {'jemalloc.so.2': (), 'tcmalloc_minimal.so.4': LINKED, 'mimalloc.so.2.0': LINKED}
 
 
 def expected(out):
@@ -56,6 +56,11 @@ def ask_memcheck(program, which, env):
     return {case: lost(v.leaks.get(pid, {})) for pid, (case, _, _) in expected(v.out).items()}
 
 
+def ask_mtrun(program, case, env):
+    r = leak.checked([program, case], env=env)
+    return [lost(r.reports.get(pid, {'rows': {}})['rows']) for pid in expected(r.out)]
+
+
 def run(name, program, env, memcheck, differ={}, without=()):
     """All cases of PROGRAM but those WITHOUT, each in a process of its own. DIFFER: what is lost in another way there."""
     r = leak.checked([program, 'all'], env=env)
@@ -73,6 +78,9 @@ def run(name, program, env, memcheck, differ={}, without=()):
             bad.append(f'lost are {lost(report["rows"])}, should be {truth}')
         if report['summary'] != (definite[0] + indirect[0], definite[1] + indirect[1]):
             bad.append(f'the summary says {report["summary"]}')
+        # The heap of a static program is below 4 GB: a number of 32 bits is now and then taken for a pointer into it (2 runs of 60).
+        if bad and ' static ' in f'{name} ' and any(ask_mtrun(program, case, env) == [truth] for _ in range(2)):
+            bad = []
         if memcheck and MEMCHECK_ALONE.get(case, truth) != of_memcheck.get(case):
             # Blocks have low addresses under memcheck, so a number of 32 bits is now and then taken for a pointer into 5 MB (2 runs of 100).
             again = [ask_memcheck(program, case, env).get(case) for _ in range(2)]
@@ -93,9 +101,10 @@ for source in ('lost.c', 'lost_cxx.cc'):
         if how == 'gcc' and not memcheck:
             mt.skip(f'{source}: as memcheck says', 'valgrind is not installed')
         run(f'{source} {how}', program, {'LOST_LIBRARY': plugin}, memcheck, OTHERS.get(how, {}))
-    for name, path in PRELOADED.items():
+    for name, without in PRELOADED.items():
+        path = f'{mt.DEBIAN_LIBS}/lib{name}'
         if not os.path.exists(path):
             mt.skip(f'{source} {name}', 'it is not installed')
             continue
-        run(f'{source} {name}', mt.build(source, 'gcc'), {'LOST_LIBRARY': plugin, 'LD_PRELOAD': path}, False, {}, LINKED)
+        run(f'{source} {name}', mt.build(source, 'gcc'), {'LOST_LIBRARY': plugin, 'LD_PRELOAD': path}, False, {}, without)
 mt.finish()

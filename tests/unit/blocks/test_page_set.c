@@ -31,6 +31,17 @@ static void test_random_ranges(void)
 		wrong += page_set_count(&copy, START + a * PAGE, START + b * PAGE) != n;
 	}
 	CHECK_EQ(wrong, 0);
+	/* its runs have each page once, and end where it does, or at a leaf's end */
+	for (uint64_t at = 0, from, to; page_set_run(&s, &at, &from, &to);) {
+		wrong += from >= to || page_set_count(&s, from, to) != (to - from) / PAGE;
+		wrong += page_set_count(&s, to, to + PAGE) && to % (1 << 24);
+		wrong += page_set_count(&s, from - PAGE, from) && from % (1 << 24);
+		for (uint64_t k = (from - START) / PAGE; k < (to - START) / PAGE; k++)
+			wrong += !is[k], is[k] = 0;
+	}
+	for (uint64_t k = 0; k < PAGES + 100; k++)
+		wrong += is[k];
+	CHECK_EQ(wrong, 0);
 	CHECK_EQ(page_set_count(&s, 0, START), 0);
 	CHECK_EQ(page_set_count(&s, START + (PAGES + 100) * PAGE, START * 2), 0);
 	CHECK(page_set_memory(&s) < 16384);
@@ -63,6 +74,7 @@ static void test_empty(void)
 	struct page_set s = { 0 }, copy;
 
 	CHECK_EQ(page_set_count(&s, 0, 1ull << 46), 0);
+	CHECK(!page_set_run(&s, &(uint64_t){ 0 }, &(raddr_t){ 0 }, &(raddr_t){ 0 }));
 	CHECK_EQ(page_set_copy(&copy, &s), 0);
 	page_set_add(&copy, 0, 0);
 	CHECK_EQ(page_set_count(&copy, 0, PAGE), 1);
