@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ledger/ledger.h"
 #include "memory/capture_make.h"
 #include "memory/capture_state.h"
 #include "memory/leftovers.h"
@@ -201,6 +202,52 @@ static void arenas(void)
 	end();
 }
 
+/* ---- other allocators ------------------------------------------------------ */
+
+/* A block has been in the third of six pages; what is marked of them, a letter each. */
+static const char *lain(uint8_t *page, bool all_known)
+{
+	static char text[8];
+
+	CHECK_EQ(leftovers_mark(c, &process, all_known), 0);
+	CHECK(in_order());
+	for (unsigned i = 0; i < 6; i++) {
+		text[i] = is_root(page + i * PAGE) ? 'r' : '-';
+		CHECK_EQ(is_root(page + (i + 1) * PAGE - 8), text[i] == 'r');
+	}
+	end();
+	return text;
+}
+
+static void pages_of_blocks(void)
+{
+	uint8_t *page = mmap(NULL, 8 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ledger *l = process.ledger;
+	struct own_mapping *mapping = calloc(1, sizeof(*mapping));
+	uint32_t thread = ledger_thread(l, 1);
+
+	page += PAGE;
+	mprotect(page, 6 * PAGE, PROT_READ | PROT_WRITE);
+	memset(page, 1, 6 * PAGE);
+	begin();
+	CHECK(!strcmp(lain(page, true), "rrrrrr"));
+	ledger_alloc(l, thread, 1, (uintptr_t)page + 2 * PAGE + 96, 48, 1);
+	ledger_release(l, thread, 2, (uintptr_t)page + 2 * PAGE + 96, false);
+	begin();
+	CHECK(!strcmp(lain(page, true), "rr-rrr"));
+	begin();
+	CHECK(!strcmp(lain(page, false), "rrrrrr"));
+	begin(); /* a thread's stack has been there */
+	thread_ends_add(&process.ends, (uintptr_t)page + 5 * PAGE, (uintptr_t)page + 4 * PAGE);
+	CHECK(!strcmp(lain(page, true), "rrrrrr"));
+	begin(); /* the program has it now */
+	*mapping = (struct own_mapping){ (uintptr_t)page + PAGE, (uintptr_t)page + 3 * PAGE };
+	capture_making(c)->own = mapping;
+	capture_making(c)->owns = 1;
+	CHECK(!strcmp(lain(page, true), "rrrrrr"));
+	munmap(page - PAGE, 8 * PAGE);
+}
+
 /* Words beside what was split off are read as they are. */
 static void reading(void)
 {
@@ -249,13 +296,16 @@ static void reading_untouched(void)
 
 int main(void)
 {
+	process.ledger = ledger_new(LEDGER_COUNT_HEAP);
 	if (TEST_SANITIZED)
 		SKIP(ended_threads, "threads' stacks are the sanitizer's");
 	else
 		RUN(ended_threads);
 	RUN(reused_stack);
 	RUN(arenas);
+	RUN(pages_of_blocks);
 	RUN(reading);
 	RUN(reading_untouched);
+	ledger_free(process.ledger);
 	return test_status();
 }
