@@ -30,8 +30,8 @@ OTHERS = {
     'musl': {'dlclosed': NOTHING},              # its dlclose() keeps libraries
     'clang': {}, 'gcc-O0': {}, 'clang-O0': {},
 }
-# Allocators, and what is not as it should be. Some link what they have free by words in the blocks: such a word is still there in a block that was not written to.
-# And their own tables point to a block that begins a page.
+# Allocators, and what is not as it should be. Some link what they have free by words in the blocks: such a
+# word is still there in a block that was not written to. And their tables point to a block that begins a page.
 LINKED = 'table', 'freed-table', 'sizes'
 PRELOADED = {'jemalloc.so.2': (), 'tcmalloc_minimal.so.4': LINKED, 'mimalloc.so.2.0': LINKED}
 
@@ -62,7 +62,10 @@ def ask_mtrun(program, case, env):
 
 
 def run(name, program, env, memcheck, differ={}, without=()):
-    """All cases of PROGRAM but those WITHOUT, each in a process of its own. DIFFER: what is lost in another way there."""
+    """
+    All cases of PROGRAM but those WITHOUT, each in a process of its own. DIFFER: what is lost in another
+    way there.
+    """
     r = leak.checked([program, 'all'], env=env)
     cases = expected(r.out)
     if r.rc != 0 or r.timed_out or len(cases) < 20:
@@ -78,8 +81,10 @@ def run(name, program, env, memcheck, differ={}, without=()):
             bad.append(f'lost are {lost(report["rows"])}, should be {truth}')
         if report['summary'] != (definite[0] + indirect[0], definite[1] + indirect[1]):
             bad.append(f'the summary says {report["summary"]}')
-        # The heap of a static program is below 4 GB: a number of 32 bits is now and then taken for a pointer into it (2 runs of 60).
-        if bad and ' static ' in f'{name} ' and any(ask_mtrun(program, case, env) == [truth] for _ in range(2)):
+        # The heap of a static program is below 4 GB: a number of 32 bits is now and then taken for a
+        # pointer into it (2 runs of 60).
+        low = ' static ' in f'{name} '
+        if bad and low and any(ask_mtrun(program, case, env) == [truth] for _ in range(2)):
             bad = []
         if memcheck and MEMCHECK_ALONE.get(case, truth) != of_memcheck.get(case):
             # Blocks have low addresses under memcheck, so a number of 32 bits is now and then taken for a pointer into 5 MB (2 runs of 100).
@@ -91,7 +96,8 @@ def run(name, program, env, memcheck, differ={}, without=()):
 
 plugin = mt.build('lib/lost_plugin.c', extra='-shared -fPIC', name='lost_plugin.so')
 for source in ('lost.c', 'lost_cxx.cc'):
-    for how in ['gcc', *OTHERS] if mt.SOAK or len(sys.argv) > 1 else ['gcc', 'clang', 'musl'] if source == 'lost.c' else ['gcc']:
+    short = ['gcc', 'clang', 'musl'] if source == 'lost.c' else ['gcc']
+    for how in ['gcc', *OTHERS] if mt.SOAK or len(sys.argv) > 1 else short:
         program = mt.build(source, how)
         if not program:
             if how in ('gcc', 'clang', 'musl') and source == 'lost.c':
@@ -106,5 +112,6 @@ for source in ('lost.c', 'lost_cxx.cc'):
         if not os.path.exists(path):
             mt.skip(f'{source} {name}', 'it is not installed')
             continue
-        run(f'{source} {name}', mt.build(source, 'gcc'), {'LOST_LIBRARY': plugin, 'LD_PRELOAD': path}, False, {}, without)
+        env = {'LOST_LIBRARY': plugin, 'LD_PRELOAD': path}
+        run(f'{source} {name}', mt.build(source, 'gcc'), env, False, {}, without)
 mt.finish()
