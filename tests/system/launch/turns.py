@@ -48,6 +48,7 @@ for how, most in (('exec', 2), ('filter', 3)):
     began = time.monotonic()
     r = mt.plain([mt.MTRUN, '-q', path, how], timeout=2 * SECONDS)
     took = time.monotonic() - began
-    bad = [] if r.rc == 3 and took < most * mt.SLOW else [f'{r.rc} after {took:.1f} s: {r.err[-300:].decode()}']
+    right = r.rc == 3 and took < most * mt.SLOW
+    bad = [] if right else [f'{r.rc} after {took:.1f} s: {r.err[-300:].decode()}']
     mt.check(f'others are ended, and the program goes on: {how}', bad)
 mt.finish()

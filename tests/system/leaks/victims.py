@@ -31,7 +31,7 @@ OTHERS = {
     'clang': {}, 'gcc-O0': {}, 'clang-O0': {},
 }
 # Allocators, and what is not as it should be. Some link what they have free by words in the blocks: such a
-# word is still there in a block that was not written to. And their tables point to a block that begins a page.
+# word is still there in a block that was not written to. And their tables point to what begins a page.
 LINKED = 'table', 'freed-table', 'sizes'
 PRELOADED = {'jemalloc.so.2': (), 'tcmalloc_minimal.so.4': LINKED, 'mimalloc.so.2.0': LINKED}
 
