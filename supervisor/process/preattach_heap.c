@@ -50,8 +50,9 @@
 #define ARENAS	 65536u /* more than that is no ring */
 #define BINS	 127u
 #define FASTBINS 10u
-#define TRIES	 4	       /* of an arena that goes while it is walked */
-#define LONGEST	 8000000000ull /* ns; 1 GB takes half a second of an idle machine */
+#define TRIES	 4		/* of an arena that goes while it is walked */
+#define LONGEST	 8000000000ull	/* ns of our thread's own; 1 GB takes half a second */
+#define SLOWEST	 30000000000ull /* ns on the clock, where all are waited for */
 /* chunks that must make sense for a walk to begin in the unknown */
 #define CHAIN 12u
 /* a heap's greatest size, unless a tunable says that they consist of huge pages */
@@ -80,9 +81,23 @@ struct heap {
 	uint64_t size;
 };
 
+struct deadline { /* ns */
+	uint64_t thread, clock;
+};
+
+static struct deadline deadline_begin(void)
+{
+	return (struct deadline){ clock_thread_ns() + LONGEST, clock_ns() + SLOWEST };
+}
+
+static bool is_over(const struct deadline *d)
+{
+	return clock_thread_ns() > d->thread || clock_ns() > d->clock;
+}
+
 struct walk {
 	const struct preattach_memory *memory;
-	uint64_t until; /* CLOCK_MONOTONIC, ns */
+	struct deadline until;
 	uint8_t *window;
 	raddr_t at; /* of the window */
 	size_t have;
@@ -167,7 +182,7 @@ static int chunk(struct walk *w, raddr_t at, raddr_t end, uint64_t word[2])
 {
 	if (in_window(w, at, word, 16))
 		return 0;
-	if (clock_ns() > w->until)
+	if (is_over(&w->until))
 		return -ETIME;
 	if (w->meanwhile)
 		w->meanwhile(w->ctx);
@@ -294,18 +309,25 @@ static bool is_chunk(const struct walk *w, struct pages *p, raddr_t at, uint64_t
 
 /*
  * A list of free chunks of SIZE that begins at AT. From 2.32 on a link is hidden by its own
- * address. A chunk that was taken meanwhile ends the list.
+ * address. A chunk that was taken meanwhile ends the list. Pages that were read at different
+ * instants can make it a ring: -EAGAIN. (Each power of two of steps it is noted where the walk is,
+ * which comes there again then.)
  */
 static int follow(struct walk *w, struct pages *p, raddr_t at, uint64_t size)
 {
 	uint64_t word[3], next[3];
+	raddr_t noted = 0;
 
 	if (!is_chunk(w, p, at, size, word))
 		return 0;
 	for (unsigned i = 1; i < 1u << 24; i++) {
 		raddr_t shown = word[2] ^ (at + 16) >> 12;
 
-		if (i % 1024 == 0 && clock_ns() > w->until)
+		if (at == noted)
+			return -EAGAIN;
+		if (!(i & (i - 1)))
+			noted = at;
+		if (i % 1024 == 0 && is_over(&w->until))
 			return -ETIME;
 		w->free += size;
 		w->blocks -= w->blocks > 0;
@@ -345,7 +367,7 @@ struct allocator {
 struct data {
 	raddr_t base;
 	const struct preattach_memory *memory;
-	uint64_t until;
+	struct deadline until;
 	uint8_t *byte;
 	size_t len;
 };
@@ -369,7 +391,7 @@ static uint32_t int_at(const struct data *d, size_t at)
 /* From the arena whose state is at FROM through the others and back. */
 static bool is_ring(const struct data *d, raddr_t from, raddr_t next, unsigned prefix)
 {
-	for (unsigned i = 0; i < ARENAS && clock_ns() < d->until; i++) {
+	for (unsigned i = 0; i < ARENAS && !is_over(&d->until); i++) {
 		if (next == from - prefix)
 			return true;
 		if (!next || next & 7 ||
@@ -541,7 +563,7 @@ static int walk_heaps(struct walk *w, const struct allocator *a, raddr_t state,
 
 static const char *failure(int err)
 {
-	return err == -ETIME	? "its heap is too large to be walked in 5 s"
+	return err == -ETIME	? "its heap is too large to be walked in 8 s"
 	       : err == -ENOMEM ? "out of memory"
 	       : err == -ERANGE ? "its heap is not in one piece"
 				: "its heap changed too fast";
@@ -738,7 +760,7 @@ ssize_t preattach_heap_blocks(const struct glibc_malloc *g, const struct preatta
 			      struct preattach_block **out)
 {
 	struct finding found = { 0 };
-	struct walk w = { .memory = memory, .until = clock_ns() + LONGEST, .found = &found };
+	struct walk w = { .memory = memory, .until = deadline_begin(), .found = &found };
 	struct allocator a = { .prefix = (unsigned)(g->state_bytes - sizeof(struct state)),
 			       .sbrk_base = g->first };
 	int err;
@@ -784,7 +806,7 @@ bool preattach_heap_find(const struct process *p, struct glibc_malloc *to)
 	const struct module *libc = libc_of(p);
 	pid_t via = p->via;
 	struct preattach_memory memory = { read_process, &via };
-	struct walk w = { .memory = &memory, .until = clock_ns() + LONGEST };
+	struct walk w = { .memory = &memory, .until = deadline_begin() };
 	struct allocator a = { 0 };
 
 	if (!libc || find_allocator(&a, libc, &w))
@@ -816,7 +838,7 @@ void preattach_heap_measure(struct preattach_heap *b, const struct process *p,
 	pid_t via = p->via;
 	struct preattach_memory memory = { read_process, &via };
 	struct walk w = {
-		.memory = &memory, .until = clock_ns() + LONGEST, .meanwhile = meanwhile, .ctx = ctx
+		.memory = &memory, .until = deadline_begin(), .meanwhile = meanwhile, .ctx = ctx
 	};
 	struct allocator a = { 0 };
 	const char *why = NULL;

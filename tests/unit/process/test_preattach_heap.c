@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/maps.h"
 #include "process/preattach_heap.h"
 #include "process/process.h"
@@ -89,10 +90,30 @@ static void threads(void)
 	pthread_barrier_wait(&filled);
 }
 
-static void check(void (*prepare)(void))
+static void (*at_last)(void); /* what a child does when its heap has been measured by itself */
+
+/*
+ * A chunk in a list of free ones leads to itself, as one seems to where a list changes while it is
+ * read.
+ */
+static void make_ring(void)
+{
+	enum { KEPT = 7, MORE = 3 }; /* a thread keeps so many for itself */
+	volatile uintptr_t block[KEPT + MORE];
+
+	for (unsigned i = 0; i < KEPT + MORE; i++)
+		block[i] = (uintptr_t)malloc(60);
+	for (unsigned i = 0; i < KEPT + MORE; i++)
+		free((void *)block[i]);
+	*(volatile uintptr_t *)block[KEPT] = (block[KEPT] - 16) ^ block[KEPT] >> 12;
+}
+
+static void ring(void) { at_last = make_ring; }
+
+/* A child that has done PREPARE: measured; *TRUTH: what it says of itself. */
+static struct process *measured(void (*prepare)(void), uint64_t *truth)
 {
 	struct process *p;
-	uint64_t truth;
 	struct maps maps;
 	bool overlap;
 	int tell[2];
@@ -106,27 +127,49 @@ static void check(void (*prepare)(void))
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		prepare();
 		info = mallinfo2();
-		truth = info.uordblks + info.hblkhd;
-		if (write(tell[1], &truth, sizeof(truth)) > 0)
+		*truth = info.uordblks + info.hblkhd;
+		if (at_last)
+			at_last();
+		if (write(tell[1], truth, sizeof(*truth)) > 0)
 			pause();
 		_exit(1);
 	}
-	CHECK_EQ(read(tell[0], &truth, sizeof(truth)), sizeof(truth));
+	CHECK_EQ(read(tell[0], truth, sizeof(*truth)), sizeof(*truth));
 	p = process_new(pid, getpid(), 0, NULL);
 	CHECK_EQ(maps_read(&maps, pid), 0);
 	CHECK(modules_update(&p->modules, pid, NULL, &maps, 0, &overlap) > 0);
 	maps_release(&maps);
 	preattach_heap_measure(&p->preattach, p, NULL, NULL);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(tell[0]);
+	close(tell[1]);
+	return p;
+}
+
+static void check(void (*prepare)(void))
+{
+	uint64_t truth;
+	struct process *p = measured(prepare, &truth);
+
 	CHECK_STR(p->preattach.why, "");
 	CHECK_EQ(p->preattach.state, PREATTACH_KNOWN);
 	CHECK_EQ(p->preattach.bytes, truth);
 	printf("# %lu bytes in %lu blocks, %lu by mallinfo2\n", (unsigned long)p->preattach.bytes,
 	       (unsigned long)p->preattach.blocks, (unsigned long)truth);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
 	process_unref(p);
-	close(tell[0]);
-	close(tell[1]);
+}
+
+/* It takes no seconds. */
+static void check_ring(void)
+{
+	uint64_t truth, began = clock_thread_ns();
+	struct process *p = measured(ring, &truth);
+
+	CHECK_STR(p->preattach.why, "its heap changed too fast");
+	CHECK_EQ(p->preattach.state, PREATTACH_UNKNOWN);
+	CHECK(clock_thread_ns() - began < 200000000);
+	process_unref(p);
 }
 
 #define ONE(name) \
@@ -156,6 +199,10 @@ int main(void)
 		printf("skip check_few_mappings: a sanitizer has the allocator\n");
 	else
 		RUN(check_few_mappings);
+	if (TEST_SANITIZED)
+		printf("skip check_ring: a sanitizer has the allocator\n");
+	else
+		RUN(check_ring);
 	RUN(check_foreign_break);
 	RUN(check_threads);
 	return test_status();
