@@ -42,7 +42,7 @@
 
 /* a thread that waits for its vfork child cannot stop: another one is asked */
 #define WORKER_HALT_MS 50
-/* to find all threads outside of the bytes to be overwritten, and none in a vfork */
+/* to find all threads outside of the bytes to be overwritten */
 #define PLANT_MS 30000
 #define PAUSE_MS 64 /* between two tries, at most */
 
@@ -159,9 +159,17 @@ static int land(struct session *s, struct process *p)
 
 static bool within(const void *plant, raddr_t pc) { return plant_within(plant, pc); }
 
+/* REGS are those of a blocked thread, whose system call may be made once more. */
+static bool returns_within(const struct plant *plant, const struct user_regs_struct *regs)
+{
+	enum { SYSCALL_BYTES = 2 };
+
+	return plant_covers(plant, regs->rip) || plant_covers(plant, regs->rip - SYSCALL_BYTES);
+}
+
 /*
- * All are stopped. Moves those within the bytes to be overwritten to the moved instructions.
- * -EAGAIN: a handler will return into those bytes, or the like.
+ * All are stopped, or blocked. Moves those within the bytes to be overwritten to the moved
+ * instructions. -EAGAIN: a handler will return into those bytes, or the like.
  */
 static int step_aside(struct session *s, struct process *p)
 {
@@ -173,7 +181,9 @@ static int step_aside(struct session *s, struct process *p)
 
 		if (t->process != p || t->state == THREAD_EXITING)
 			continue;
-		if (t->vfork_child || tracer_get_regs(t->tid, &regs) < 0)
+		if (thread_regs(t, &regs) < 0)
+			return -EAGAIN;
+		if (t->state != THREAD_STOPPED && returns_within(&p->plant, &regs))
 			return -EAGAIN;
 		if (handlers && sigframe_any(p->via, regs.rsp, within, &p->plant))
 			return -EAGAIN;
@@ -183,7 +193,7 @@ static int step_aside(struct session *s, struct process *p)
 	for (size_t i = 0; i < s->nthreads; i++) {
 		struct user_regs_struct regs;
 
-		if (s->thread[i].process != p || s->thread[i].state == THREAD_EXITING ||
+		if (s->thread[i].process != p || s->thread[i].state != THREAD_STOPPED ||
 		    tracer_get_regs(s->thread[i].tid, &regs) < 0 ||
 		    !plant_covers(&p->plant, regs.rip))
 			continue;
@@ -194,23 +204,25 @@ static int step_aside(struct session *s, struct process *p)
 	return 0;
 }
 
-/* Whether a vfork child runs in P's memory, and we do not know where: stopping P is useless then. */
-static bool some_in_vfork(const struct session *s, const struct process *p)
+/*
+ * All are stopped. Children that are forked from now on inherit nothing that we share with P. Those
+ * that have its memory go on alone, and are stopped no more before we leave it.
+ */
+static void leave_children_alone(struct session *s, const struct process *p)
 {
-	for (size_t i = 0; i < s->nthreads; i++)
-		if (s->thread[i].process == p && s->thread[i].state != THREAD_EXITING &&
-		    thread_in_vfork(&s->thread[i]))
-			return true;
-	return false;
-}
+	for (size_t i = 0; i < s->nthreads;) {
+		struct thread *t = &s->thread[i];
+		bool ours = t->process == p && t->state == THREAD_STOPPED;
 
-/* All are stopped. Children that are forked from now on inherit nothing that we share with P. */
-static void leave_children_alone(const struct session *s, const struct process *p)
-{
-	for (size_t i = 0; i < s->nthreads; i++)
-		if (s->thread[i].process == p && s->thread[i].state == THREAD_STOPPED &&
-		    tracer_flags(s->thread[i].tid, 0) < 0)
+		if (ours && t->vfork_child) {
+			thread_let_go(t);
+			thread_remove(s, t);
+			continue;
+		}
+		if (ours && tracer_flags(t->tid, 0) < 0)
 			message_verbose(1, "%d: its children are followed", p->pid);
+		i++;
+	}
 }
 
 static int plant_once(struct session *s, struct process *p)
@@ -218,8 +230,6 @@ static int plant_once(struct session *s, struct process *p)
 	uint64_t began;
 	int err, cont;
 
-	if (some_in_vfork(s, p))
-		return -EAGAIN;
 	session_hurry(true);
 	began = clock_us();
 	err = session_stop_within(s, p, session_moment(p));
@@ -227,6 +237,8 @@ static int plant_once(struct session *s, struct process *p)
 		err = -ESRCH;
 	if (err == -ETIMEDOUT)
 		err = -EAGAIN;
+	if (!err)
+		err = session_halt_sharers(s, p);
 	if (!err)
 		err = step_aside(s, p);
 	if (!err)
@@ -283,6 +295,7 @@ static int plant_all(struct session *s, struct process *p)
 		}
 		if (err || (i && !some_left(&p->plant)))
 			break;
+		session_adopt_sharers(s, p);
 		err = plant(s, p);
 	}
 	return err;
@@ -377,7 +390,8 @@ static const char *reason(int err)
 	case -E2BIG: return AGENT_NO_ADDRESSES;
 	case -EFBIG: return AGENT_NO_FILES;
 	case -ETIMEDOUT:
-	case -EAGAIN: return "its threads do not stop";
+	case -EAGAIN:
+		return "some of its threads do not stop, or wait in the kernel, for a vfork child or a device";
 	case -ESRCH: return "it has ended";
 	default: return strerror(-err);
 	}

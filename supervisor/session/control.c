@@ -37,38 +37,33 @@
 
 /* ---- acting on the target ------------------------------------------------ */
 
-bool thread_blocked(const struct thread *t)
-{
-	char name[48];
+bool thread_blocked(const struct thread *t) { return proc_state(t->tid, "stat") == 'D'; }
 
-	snprintf(name, sizeof(name), "task/%d/stat", t->tid);
-	return t->process && proc_state(t->process->pid, name) == 'D';
-}
-
-bool thread_in_vfork(const struct thread *t)
+bool thread_awaits_child(const struct thread *t)
 {
-	char name[48], *text;
+	char *text;
 	long nr;
 
-	if (t->vfork_child)
-		return true;
-	snprintf(name, sizeof(name), "task/%d/syscall", t->tid);
-	if (!thread_blocked(t) || proc_read(t->process->pid, name, &text) < 0)
+	if (!thread_blocked(t) || proc_read(t->tid, "syscall", &text) < 0)
 		return false;
 	nr = strtol(text, NULL, 10);
 	free(text);
 	return nr == SYS_vfork || nr == SYS_clone || nr == SYS_clone3;
 }
 
-/* Whether all of P's threads but BUT, which were interrupted, are stopped. BLOCKED: or blocked. */
-static bool all_stopped(const struct session *s, const struct process *p, pid_t but, bool blocked)
+/*
+ * Whether all of P's threads but BUT, which were interrupted, are stopped; or IS_STILL, unless that
+ * is NULL.
+ */
+static bool all_stopped(const struct session *s, const struct process *p, pid_t but,
+			bool (*is_still)(const struct thread *t))
 {
 	for (size_t i = 0; i < s->nthreads; i++) {
 		const struct thread *t = &s->thread[i];
 
 		if (t->process == p && t->tid != but && !t->vfork_child &&
 		    t->state != THREAD_STOPPED && t->state != THREAD_EXITING &&
-		    !(blocked && thread_blocked(t)))
+		    !(is_still && is_still(t)))
 			return false;
 	}
 	return true;
@@ -76,7 +71,8 @@ static bool all_stopped(const struct session *s, const struct process *p, pid_t 
 
 #define STOP_MS	   5000
 #define SHORT_US   2000
-#define BLOCKED_US 50000 /* a page is read from a disk, or the like: that is waited for */
+#define BLOCKED_US 50000 /* a page is read from a disk, or the like: that is waited for, */
+#define AWAITS_US  2000	 /* but no vfork child */
 
 /* Where so many threads are to stop, they need the processors more than mtrun does. */
 #define CROWD	 100
@@ -104,10 +100,17 @@ static void await_stop(struct session *s, uint64_t began)
 
 static void await_stopped(struct session *s, const struct process *p, pid_t but, uint64_t end)
 {
+	bool (*is_still)(const struct thread *t) = NULL;
 	uint64_t began = clock_us();
 
-	while (!all_stopped(s, p, but, clock_us() - began > BLOCKED_US) && heartbeat_ms() < end)
+	while (!all_stopped(s, p, but, is_still) && heartbeat_ms() < end) {
+		uint64_t us = clock_us() - began;
+
+		is_still = us > BLOCKED_US  ? thread_blocked
+			   : us > AWAITS_US ? thread_awaits_child
+					    : NULL;
 		await_stop(s, began);
+	}
 }
 
 /*
@@ -141,7 +144,7 @@ int session_stop_most(struct session *s, struct process *p, unsigned ms)
 		p->state = PROCESS_STOPPED;
 	if (p->state > PROCESS_HELD)
 		return -ESRCH;
-	return all_stopped(s, p, 0, true) ? 0 : -ETIMEDOUT;
+	return all_stopped(s, p, 0, thread_blocked) ? 0 : -ETIMEDOUT;
 }
 
 #define STOPS_IN_MS 4 /* threads that stop in a millisecond, at least: mostly it is 40 */
@@ -410,7 +413,7 @@ static int lend_now(struct session *s, struct process *p)
 	int err = session_stop(s, p);
 
 	/* we cannot detach from a blocked thread, so another tracer could not have it */
-	if (!err && !all_stopped(s, p, 0, false))
+	if (!err && !all_stopped(s, p, 0, NULL))
 		err = was_running && session_cont(s, p) < 0 ? -ESRCH : -ETIMEDOUT;
 	if (err)
 		return err;
@@ -441,31 +444,41 @@ int session_lend(struct session *s, struct process *p)
 #define CATCH_UP_TRIES 50
 
 /* Threads may start while we look: so it looks again until there is no new one. */
-int session_seize(struct session *s, struct process *p)
+int session_seize_threads(struct session *s, struct process *p, pid_t pid, bool sharer)
 {
 	unsigned flags = child_flags(s, p);
 	bool more = true;
-	int n = 0, err = -ESRCH;
+	int n = 0, err = 0;
 	pid_t *tid;
 
 	while (more) {
 		more = false;
-		n = proc_threads(p->pid, &tid);
+		n = proc_threads(pid, &tid);
 		for (int i = 0; i < n; i++) {
+			struct thread *t;
 			int got = thread_find(s, tid[i]) ? -EBUSY : tracer_seize(tid[i], flags);
 
-			if (got == 0) {
-				more = thread_add(s, tid[i], p, THREAD_RUNNING);
-				p->threads++;
-			} else if (got != -EBUSY && err == -ESRCH)
+			if (got && got != -EBUSY && !err)
 				err = got;
+			t = got ? NULL : thread_add(s, tid[i], p, THREAD_RUNNING);
+			if (t)
+				t->vfork_child = sharer;
+			more |= t != NULL;
+			p->threads += !got && !sharer;
 		}
 		if (n >= 0)
 			free(tid);
 	}
+	return n < 0 ? n : err;
+}
+
+int session_seize(struct session *s, struct process *p)
+{
+	int err = session_seize_threads(s, p, p->pid, false);
+
 	if (p->threads && !thread_find(s, p->pid)) /* its first thread has ended already */
 		p->via = s->thread[s->nthreads - 1].tid;
-	return p->threads ? 0 : n < 0 ? n : err;
+	return p->threads ? 0 : err ? err : -ESRCH;
 }
 
 static int refresh_stopped(struct session *s, struct process *p)
@@ -543,12 +556,11 @@ int session_take_back(struct session *s, struct process *p)
 static int blocked_regs(const struct thread *t, struct user_regs_struct *regs)
 {
 	unsigned long long sp, pc;
-	char name[48], *text;
 	const char *at;
+	char *text;
 	int n = 0;
 
-	snprintf(name, sizeof(name), "task/%d/syscall", t->tid);
-	if (proc_read(t->process->pid, name, &text) < 0)
+	if (proc_read(t->tid, "syscall", &text) < 0)
 		return -ESRCH;
 	at = strrchr(text, ' '); /* ... SP PC */
 	while (at && at > text && at[-1] != ' ')
@@ -562,6 +574,13 @@ static int blocked_regs(const struct thread *t, struct user_regs_struct *regs)
 	return 0;
 }
 
+int thread_regs(const struct thread *t, struct user_regs_struct *regs)
+{
+	int err = tracer_get_regs(t->tid, regs);
+
+	return err && t->state == THREAD_RUNNING ? blocked_regs(t, regs) : err;
+}
+
 static bool is_landing(const struct session *s, const struct thread *t)
 {
 	return t->tid == s->landed.tid && t->process->pid == s->landed.pid && !t->process->resumed;
@@ -569,11 +588,11 @@ static bool is_landing(const struct session *s, const struct thread *t)
 
 static int regs_of(const struct session *s, const struct thread *t, struct user_regs_struct *regs)
 {
-	int err = tracer_get_regs(t->tid, regs);
+	int err = thread_regs(t, regs);
 
 	if (is_landing(s, t))
 		*regs = s->landed.was;
-	return err && t->state == THREAD_RUNNING ? blocked_regs(t, regs) : err;
+	return err;
 }
 
 #define BT_FRAMES 1024

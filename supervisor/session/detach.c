@@ -47,6 +47,7 @@ struct inside { /* what it takes to tell */
 	bool handlers;
 	bool unmarked; /* some threads have no slot, and so no mark */
 	struct hook_mark *mark;
+	uint32_t *tid; /* as the thread itself has it */
 	size_t nmarks;
 	struct maps maps;
 };
@@ -78,26 +79,37 @@ static uint32_t read_u32(const struct process *p, size_t offset)
 
 _Static_assert(offsetof(struct wire_thread, mark) == 8, "fs and mark are read together");
 
+/* Reads SIZE bytes at OFFSET of each of the first N slots to TO. */
+static int read_slots(const struct process *p, size_t n, size_t offset, size_t size, void *to)
+{
+	struct remote_span *span = calloc(n + 1, sizeof(*span));
+
+	if (!span)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		span[i] = (struct remote_span){ p->agent + AGENT_PROCESS +
+							offsetof(struct wire_process, thread) +
+							i * sizeof(struct wire_thread) + offset,
+						size };
+	patient_read_spans(p->via, span, n, to);
+	free(span);
+	return 0;
+}
+
 static int read_marks(struct inside *in)
 {
 	const struct process *p = in->p;
 	uint32_t high = p->agent ? read_u32(p, offsetof(struct wire_process, threads_high)) : 0;
-	struct remote_span *span;
 
 	in->nmarks = high < WIRE_THREADS ? high : WIRE_THREADS;
 	in->mark = calloc(in->nmarks + 1, sizeof(*in->mark));
-	span = calloc(in->nmarks + 1, sizeof(*span));
-	if (in->mark && span) {
-		for (size_t i = 0; i < in->nmarks; i++)
-			span[i] = (struct remote_span){
-				p->agent + AGENT_PROCESS + offsetof(struct wire_process, thread) +
-					i * sizeof(struct wire_thread),
-				sizeof(*in->mark)
-			};
-		patient_read_spans(p->via, span, in->nmarks, in->mark);
-	}
-	free(span);
-	return in->mark ? 0 : -ENOMEM;
+	in->tid = calloc(in->nmarks + 1, sizeof(*in->tid));
+	if (!in->mark || !in->tid ||
+	    read_slots(p, in->nmarks, 0, sizeof(*in->mark), in->mark) < 0 ||
+	    read_slots(p, in->nmarks, offsetof(struct wire_thread, tid), sizeof(*in->tid),
+		       in->tid) < 0)
+		return -ENOMEM;
+	return 0;
 }
 
 static int inside_init(struct inside *in, const struct process *p)
@@ -117,7 +129,19 @@ static int inside_init(struct inside *in, const struct process *p)
 static void inside_release(struct inside *in)
 {
 	free(in->mark);
+	free(in->tid);
 	maps_release(&in->maps);
+}
+
+/* The thread pointer of TID, which is blocked, if it has been in a hook. */
+static uint64_t fs_of(const struct inside *in, pid_t tid)
+{
+	uint32_t own = (uint32_t)proc_own_tid(tid);
+
+	for (size_t i = 0; i < in->nmarks; i++)
+		if (in->tid[i] == own && in->mark[i].fs > 1)
+			return in->mark[i].fs;
+	return 0;
 }
 
 static bool is_marked(const struct inside *in, const struct user_regs_struct *regs, bool in_handler)
@@ -151,7 +175,9 @@ static bool is_inside(const struct inside *in, const struct user_regs_struct *re
 	return is_marked(in, regs, in->handlers && sigframe_any(pid, regs->rsp, any, NULL));
 }
 
-/* How many threads are still inside. All are stopped, and the entries are restored. */
+/*
+ * How many threads are still inside. All are stopped, or blocked, and the entries are restored.
+ */
 static size_t count_inside(struct session *s, const struct inside *in)
 {
 	size_t n = 0;
@@ -163,11 +189,12 @@ static size_t count_inside(struct session *s, const struct inside *in)
 
 		if (t->process != in->p || t->state == THREAD_EXITING)
 			continue;
-		if (t->vfork_child || t->state != THREAD_STOPPED ||
-		    tracer_get_regs(t->tid, &regs) < 0) {
+		if (thread_regs(t, &regs) < 0) {
 			n++;
 			continue;
 		}
+		if (t->state != THREAD_STOPPED)
+			regs.fs_base = fs_of(in, t->tid);
 		original = plant_exact_pc(&in->p->plant, regs.rip);
 		if (original) {
 			regs.rip = original;
@@ -244,6 +271,8 @@ static int try_out(struct session *s, struct process *p, uint64_t ms)
 		err = -ESRCH;
 	if (err == -ETIMEDOUT)
 		err = -EAGAIN;
+	if (!err)
+		err = session_halt_sharers(s, p);
 	if (!err && has_agent(p))
 		err = agent_arm(p, false);
 	if (!err)
@@ -282,6 +311,7 @@ int session_withdraw(struct session *s, struct process *p)
 
 	/* first of all: what follows may fail */
 	limit_lift(p);
+	session_adopt_sharers(s, p);
 	if (has_agent(p) && agent_arm(p, false) < 0)
 		message_verbose(1, "%d: its hooks were not switched off", p->pid);
 	while ((err = try_out(s, p, session_moment(p) + ms)) == -EAGAIN && ran < OUT_MS) {

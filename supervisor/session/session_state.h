@@ -150,6 +150,10 @@ int session_serve_stops(struct session *s); /* at most 10 ms; returns how many *
 void thread_resume(struct thread *t);	    /* from where it was made to stop */
 void thread_let_go(struct thread *t);	    /* detaches from it: it stays in the list */
 
+/* stops.c */
+/* whether A and B have one memory; OTHERWISE: the answer if one of them is gone */
+bool session_same_memory(pid_t a, pid_t b, bool otherwise);
+
 /* last_instant.c */
 struct event;
 /* T is at its last instant, as E tells; pointers to threads are void after it */
@@ -184,17 +188,30 @@ int session_give_back_filters(struct session *s, pid_t tid, struct stub_run *l, 
  */
 int session_refresh_quietly(struct session *s, struct process *p, pid_t tid) MUST_USE;
 
+/* sharers.c */
+/* seizes all processes with P's memory that are children of P's threads and not traced yet */
+void session_adopt_sharers(struct session *s, struct process *p);
+/*
+ * P is stopped: stops those that have its memory, too, until session_cont(). 0; -EAGAIN: one of
+ * them does not stop, or is not ours
+ */
+int session_halt_sharers(struct session *s, struct process *p);
+
 /* control.c */
 /* seizes all of P's threads, and those that start meanwhile. 0 or -errno */
 int session_seize(struct session *s, struct process *p);
+/* the same for PID's threads: P's; or SHARER: those of a process that has P's memory */
+int session_seize_threads(struct session *s, struct process *p, pid_t pid, bool sharer);
 /* session_stop() within MS milliseconds */
 int session_stop_within(struct session *s, struct process *p, unsigned ms);
 /* session_stop_within(); but after -ETIMEDOUT threads that have stopped stay so, and P with them */
 int session_stop_most(struct session *s, struct process *p, unsigned ms);
 /* whether T waits in the kernel and cannot be stopped (a vfork child's exec, a device) */
 bool thread_blocked(const struct thread *t);
-/* whether T waits for a vfork child, or is one */
-bool thread_in_vfork(const struct thread *t);
+/* whether T is blocked as it waits for its vfork child */
+bool thread_awaits_child(const struct thread *t);
+/* T's registers; of one that is blocked only rsp and rip, the others are 0. 0 or -errno */
+int thread_regs(const struct thread *t, struct user_regs_struct *regs);
 #define HALT_MOST 30000 /* ms that an attach waits for a thread to stop, at most */
 /* longer than many threads take to stop, and short enough for those to wait for a blocked one */
 #define MOMENT_MS 100

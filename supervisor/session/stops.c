@@ -33,7 +33,7 @@
 
 /* ---- new threads and children -------------------------------------------- */
 
-static bool same_memory(pid_t a, pid_t b, bool otherwise)
+bool session_same_memory(pid_t a, pid_t b, bool otherwise)
 {
 	long r = syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
 
@@ -267,7 +267,7 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 	struct process *of = parent->process, *p = of;
 	/* a thread that is ending has no memory that could be compared */
 	bool thread = same_process(of->pid, tid, e->kind == EVENT_CLONE),
-	     shared = thread || same_memory(e->tid, tid, e->kind != EVENT_FORK);
+	     shared = thread || session_same_memory(e->tid, tid, e->kind != EVENT_FORK);
 	struct thread *t = thread_find(s, tid);
 	bool waits = t && t->state == THREAD_UNANNOUNCED;
 	bool ends = t && t->state == THREAD_EXITING;

@@ -4,8 +4,10 @@
  * again before it gives it back; others sleep in one kind of system call each, which must not end with EINTR. Handlers run at 1 kHz, too, if told.
  * On SIGUSR1 it prints one line of the work done, on SIGTERM it ends: 0 if all was right. Longest gap between two turns of a worker: `gap US`.
  *
- * Arguments: threads [sleepers] [timer] [fork] [start] [seccomp] [idle]
+ * Arguments: threads [sleepers] [timer] [fork] [start] [seccomp] [idle] [vfork] [nested] [vforks] [sharer]
  * idle: ten thousand threads wait for ever, or as many as there may be.
+ * vfork: a thread waits for a vfork child, which allocates until the end; nested: for one that waits for its own, which sleeps; vforks: eight threads have one
+ * after the other, which execute true(1). sharer: a process has the same memory, maps and unmaps.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,6 +16,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -193,6 +196,84 @@ static void *forker(void *unused)
 	return unused;
 }
 
+/* A child that has this memory looks at `ending`, too. DEPTH: how many wait for one before it. */
+static int have_vfork_child(int depth)
+{
+	int status = 0;
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		if (depth)
+			_exit(have_vfork_child(depth - 1));
+		while (!ending) {
+			unsigned char *p = malloc(100);
+
+			fill(p, 100);
+			nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+			if (!holds(p, 100))
+				bad("a block of a vfork child is not as it was filled");
+			free(p);
+		}
+		_exit(7);
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void *vforker(void *depth)
+{
+	if (have_vfork_child((int)(uintptr_t)depth) != 7)
+		bad("a vfork child did not end as it should");
+	return NULL;
+}
+
+static void *executer(void *unused)
+{
+	while (!ending) {
+		int status = 0;
+		pid_t pid = vfork();
+
+		if (pid == 0) {
+			execl("/bin/true", "true", (char *)NULL);
+			_exit(8);
+		}
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+		if (status)
+			bad("true(1) did not end as it should");
+		__atomic_add_fetch(&forks, 1, __ATOMIC_RELAXED);
+	}
+	return unused;
+}
+
+static int share(void *unused)
+{
+	(void)unused;
+	while (!ending) {
+		char *p = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (p == MAP_FAILED)
+			return 9;
+		p[100] = 1;
+		munmap(p, 65536);
+	}
+	return 7;
+}
+
+static void *sharer(void *unused)
+{
+	static char stack[65536];
+	int status = 0;
+	pid_t pid = clone(share, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
+
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 7)
+		bad("a process with this memory did not end as it should");
+	return unused;
+}
+
 static void *drop(void *block)
 {
 	free(block);
@@ -266,7 +347,8 @@ static void start_idle(void)
 int main(int argc, char **argv)
 {
 	int n = argc > 1 ? atoi(argv[1]) : 4, timer = 0;
-	pthread_t thread[256], other;
+	pthread_t thread[256], waiting[8], other;
+	int waits = 0;
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -284,6 +366,13 @@ int main(int argc, char **argv)
 			pthread_create(&other, NULL, forker, NULL);
 		else if (!strcmp(argv[i], "start"))
 			pthread_create(&other, NULL, starter, NULL);
+		else if (!strcmp(argv[i], "vfork") || !strcmp(argv[i], "nested"))
+			pthread_create(&waiting[waits++], NULL, vforker, (void *)(uintptr_t)(*argv[i] == 'n'));
+		else if (!strcmp(argv[i], "vforks"))
+			while (waits < 8)
+				pthread_create(&waiting[waits++], NULL, executer, NULL);
+		else if (!strcmp(argv[i], "sharer"))
+			pthread_create(&waiting[waits++], NULL, sharer, NULL);
 		else if (!strcmp(argv[i], "timer"))
 			timer = 1;
 		else if (!strcmp(argv[i], "idle"))
@@ -311,6 +400,8 @@ int main(int argc, char **argv)
 	ending = 1;
 	for (int i = 0; i < n; i++)
 		pthread_join(thread[i], NULL);
+	for (int i = 0; i < waits; i++)
+		pthread_join(waiting[i], NULL);
 	if (sem)
 		semctl(sem, 0, IPC_RMID);
 	say();

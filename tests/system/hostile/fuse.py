@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 import mt
 
 mt.need_mtrun()
-case = mt.cases(re.compile(''))
+case = mt.cases(re.compile(sys.argv[1] if len(sys.argv) > 1 else ''))
 ENDS = 10       # seconds until mtrun has ended; it waits for one
 MOST = 20       # seconds an answer takes, however busy the machine is
 CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 1 << 14, 1 << 18, 2
@@ -158,6 +158,15 @@ for SIGNAL in signal.SIGTERM, signal.SIGINT:
 LOCK, LOCK_S = 'holds the lock of its mappings', 10    # seconds that it is waited for, once
 
 
+def some_waits(p):
+    """Whether one of P's threads is in an uninterruptible sleep."""
+    for tid in os.listdir(f'/proc/{p.pid}/task'):
+        with open(f'/proc/{p.pid}/task/{tid}/stat') as f:
+            if f.read().rpartition(')')[2].split()[0] == 'D':
+                return True
+    return False
+
+
 def lock(s, p):
     """Has P hold that lock. False: on this kernel it does not."""
     s.tell('hold read')
@@ -165,14 +174,7 @@ def lock(s, p):
     p.stdin.write(b'hold\n')
     p.stdin.flush()
     p.stdout.readline()
-
-    def held():
-        for tid in os.listdir(f'/proc/{p.pid}/task'):
-            with open(f'/proc/{p.pid}/task/{tid}/stat') as f:
-                if f.read().rpartition(')')[2].split()[0] == 'D':
-                    return True
-        return False
-    return mt.until(held, 5)
+    return mt.until(lambda: some_waits(p), 5)
 
 
 def locking():
@@ -213,6 +215,35 @@ for HOW in 'detach', 'SIGTERM', 'SIGINT':
         bad += goes_on(p, 'with its lock back')
         mt.end_group(p)
         mt.end_group(a.p)
+
+
+@case('a thread waits for a page that does not come: attach and detach')
+def _(bad):
+    s = Server(1000)
+    s.tell('hold read')
+    p = mt.popen([VICTIM, LIBRARY, f'{DIR}/plain_plugin.so'], stdin=subprocess.PIPE,
+                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    p.stdout.readline()
+    asked = mt.until(lambda: int(s.tell('asked').split()[1]), 5)
+    bad += [] if asked else ['no page is asked for']
+    with open(f'/proc/{p.pid}/maps') as f:
+        before = f.read()
+    for _ in range(2):
+        began = time.monotonic()
+        a = mt.Attached(p.pid)
+        allocs = a.json('status')['allocs']
+        bad += goes_on(p, 'under mtrun')
+        bad += [] if mt.until(lambda: a.json('status')['allocs'] > allocs, 10) else ['nothing counted']
+        bad += a.leave()
+        took = time.monotonic() - began
+        bad += [f'{took:.1f} s'] if took > MOST else []
+        bad += goes_on(p, 'without mtrun')
+        with open(f'/proc/{p.pid}/maps') as f:
+            left = {line for line in f if 'x' in line.split()[1]} - set(before.splitlines(True))
+        bad += [f'left: {left}'] if left else []
+    bad += [] if some_waits(p) else ['no thread could not be stopped']
+    mt.end_group(p)             # (without that page it gets SIGBUS)
+    s.end()
 
 
 @case('the lock of the mappings is held, an attach')

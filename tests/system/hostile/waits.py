@@ -159,7 +159,7 @@ def _(bad):
 def _(bad):
     v, a = vfork(1500, 100)
     begin(v)
-    a.leave()                   # what is left behind, as a thread is inside, does nothing
+    bad += a.leave()
     told(v, bad, most=1500)
     v = mt.popen([mt.build('invfork.c'), '1500', '3000'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     v.stdout.readline()

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "session/session_state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/proc.h"
+#include "tracee/tracer.h"
+
+/*
+ * sharers.c - processes that have the memory of one that we trace: its vfork children, and what
+ * else clone(2) makes with CLONE_VM.
+ *
+ * Nothing may be written into a program's text, or unmapped, where one of them is. So they are
+ * traced as the threads are, and stopped with them while hooks are put in or taken out. Those that
+ * are made while their parent is traced are announced (stops.c), unless children are not followed.
+ * The others are found here, among the children of its threads.
+ *
+ * A thread that waits for its vfork child cannot be stopped, and need not be: it executes nothing
+ * before it reports. But its child must be known. It may itself wait for one of its own.
+ */
+
+#define HALT_MS 100
+
+/* Seizes PID, if it has P's memory. Whether it has, and all of it is ours. */
+static bool adopt(struct session *s, struct process *p, pid_t pid)
+{
+	return session_same_memory(p->via, pid, false) &&
+	       (thread_find(s, pid) || session_seize_threads(s, p, pid, true) == 0);
+}
+
+/* Adopts those among the children that thread TID has made. Returns how many there are. */
+static unsigned adopt_children(struct session *s, struct process *p, pid_t tid)
+{
+	char name[48], *text, *end;
+	unsigned n = 0;
+	long pid;
+
+	snprintf(name, sizeof(name), "task/%d/children", tid);
+	if (proc_read(tid, name, &text) < 0)
+		return 0;
+	for (const char *at = text; (pid = strtol(at, &end, 10)) > 0 && end != at; at = end)
+		n += adopt(s, p, (pid_t)pid);
+	free(text);
+	return n;
+}
+
+/* (Those that are adopted come to the end of the list, and are looked at, too.) */
+void session_adopt_sharers(struct session *s, struct process *p)
+{
+	for (size_t i = 0; i < s->nthreads; i++)
+		if (s->thread[i].process == p)
+			adopt_children(s, p, s->thread[i].tid);
+}
+
+/* Whether each thread that waits for a vfork child has one that is ours by now. */
+static bool adopt_awaited(struct session *s, struct process *p)
+{
+	for (size_t i = 0; i < s->nthreads; i++) {
+		const struct thread *t = &s->thread[i];
+
+		if (t->process == p && t->state != THREAD_STOPPED && t->state != THREAD_EXITING &&
+		    thread_awaits_child(t) && !adopt_children(s, p, t->tid))
+			return false;
+	}
+	return true;
+}
+
+/* Whether T runs, also after it was asked to stop. */
+static bool runs_on(const struct thread *t)
+{
+	if (t->state == THREAD_NEW)
+		return true;
+	if (t->state != THREAD_RUNNING)
+		return false;
+	if (!thread_blocked(t))
+		return true;
+	tracer_interrupt(t->tid); /* it may just have been woken */
+	return !thread_blocked(t);
+}
+
+static struct thread *next_running(struct session *s, const struct process *p)
+{
+	for (size_t i = 0; i < s->nthreads; i++)
+		if (s->thread[i].process == p && s->thread[i].vfork_child && runs_on(&s->thread[i]))
+			return &s->thread[i];
+	return NULL;
+}
+
+int session_halt_sharers(struct session *s, struct process *p)
+{
+	struct thread *t;
+
+	if (!adopt_awaited(s, p))
+		return -EAGAIN;
+	while ((t = next_running(s, p))) {
+		int err = session_halt(s, t, HALT_MS);
+
+		if (err && err != -ESRCH) /* it has ended, or is another program by now */
+			return -EAGAIN;
+	}
+	return p->state == PROCESS_STOPPED && adopt_awaited(s, p) ? 0 : -EAGAIN;
+}
