@@ -82,6 +82,8 @@ bool ledger_move(struct ledger *l);
  * FAMILY_HEAP as all others are.
  */
 void ledger_family(struct ledger *l, unsigned family);
+/* Whether events come LATE from now on: after what their threads did afterwards. */
+void ledger_late(struct ledger *l, bool late);
 
 /* A new thread of the process; its index is used in the calls below. */
 uint32_t ledger_thread(struct ledger *l, pid_t tid);
@@ -298,6 +300,7 @@ struct ledger_wrong {
 	unsigned family;
 	uint32_t thread, stack;
 	uint64_t ms;
+	bool late;     /* the call; what its thread did afterwards may have come before */
 	unsigned gave; /* WRONG_FAMILY: the block's */
 	/* the block, and (WRONG_FREED) its release; nothing of it if WRONG_NOTHING */
 	struct ledger_freed block;

@@ -288,6 +288,8 @@ INLINE void release_block(struct ledger *l, struct thread *t, uint32_t thread, s
 
 void ledger_family(struct ledger *l, unsigned family) { l->family = family; }
 
+void ledger_late(struct ledger *l, bool late) { l->late = late; }
+
 /* Of the event at hand. */
 static inline unsigned take_family(struct ledger *l)
 {

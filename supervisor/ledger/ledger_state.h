@@ -113,6 +113,7 @@ struct ledger {
 	uint32_t pendings, pending_room, pending_idle; /* idle: index + 1 */
 
 	unsigned family; /* of the next event */
+	bool late;	 /* events come later than their threads had them */
 	/* or NULL; how often unknown addresses may still be looked at, in this tick */
 	void (*on_wrong)(void *ctx, const struct ledger_wrong *w);
 	void *on_wrong_ctx;

@@ -94,7 +94,8 @@ void ledger_wrong_unknown(struct ledger *l, uint32_t thread, raddr_t addr, uint3
 				  .family = family,
 				  .thread = thread,
 				  .stack = stack,
-				  .ms = l->now_ms };
+				  .ms = l->now_ms,
+				  .late = l->late };
 
 	if (!l->on_wrong || l->sampled)
 		return;

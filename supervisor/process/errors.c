@@ -24,9 +24,9 @@
  *    not seen, and no double free is told any more.
  *  - Within a block: the block was seen to be given, and no address was given twice without a
  *    release. Events of several threads at different addresses come in any order: the release of a
- *    block from before us may come before the allocation of one that has its memory. So where there
- *    are such blocks, the thread must be the one that was given the block, and the first second is
- *    over.
+ *    block from before us may come after the allocation of one that has its memory. So where there
+ *    are such blocks, the thread must be the one that was given the block, the release must have
+ *    come in that thread's own order, and the first second is over.
  *  - Not a block: the address is in a module's data or code, on a stack, or where nothing is mapped.
  *  - Wrong family: both calls tell their family by themselves. An operator does (HOOK_SAYS_*); but
  *    where nothing was said, that may have been lost, or an operator may be hidden in a library, with
@@ -268,7 +268,8 @@ static bool is_within(const struct process *p, const struct ledger_wrong *w, con
 {
 	if (ledger_overlaid(p->ledger) || (w->block.block.mapping && !complete(p)))
 		return false;
-	return is_new(p) || (e->tid == e->block_tid && e->block_ms >= p->errors.trust_ms);
+	return is_new(p) ||
+	       (!w->late && e->tid == e->block_tid && e->block_ms >= p->errors.trust_ms);
 }
 
 static bool is_error(struct process *p, const struct ledger_wrong *w, struct error *e)

@@ -348,7 +348,9 @@ static inline bool in_turn(struct stream *s, uint32_t i)
 static void apply_held(struct stream *s, uint32_t i)
 {
 	struct held *h = &s->held[i];
+	ledger_late(s->ledger, true);
 	apply(s, &h->from, h->e, h->more);
+	ledger_late(s->ledger, false);
 	if (of_realloc(wire_kind(h->e)))
 		realloc_taken(s, i);
 }

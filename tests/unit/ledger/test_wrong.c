@@ -108,6 +108,12 @@ static void test_within(void)
 	ledger_release_by(l, t, 300, 0x10000 + 5000, false, 9);
 	CHECK_EQ(heard.last.kind, WRONG_NOTHING);
 	CHECK_EQ(heard.count, 2);
+	CHECK(!heard.last.late);
+	ledger_late(l, true);
+	ledger_release_by(l, t, 300, 0x11000, false, 9);
+	ledger_late(l, false);
+	CHECK_EQ(heard.last.kind, WRONG_WITHIN);
+	CHECK(heard.last.late);
 	ledger_free(l);
 }
 

@@ -98,6 +98,43 @@ static void test_held(void)
 	rig_free(&r);
 }
 
+static struct ledger_wrong wrong;
+
+static void on_wrong(void *ctx, const struct ledger_wrong *w)
+{
+	(void)ctx;
+	wrong = *w;
+}
+
+/*
+ * A block that nobody knows is released, and what has its memory then is seen first, as the release
+ * waits for another one of its counter.
+ */
+static void test_late(void)
+{
+	struct rig r = rig_new(2);
+	uint64_t other = 0x70000;
+	begin(r.w, 0, 77);
+	ledger_on_wrong(r.l, on_wrong, NULL);
+	while (wire_counter(other) != wire_counter(0x5000))
+		other += 16;
+	uint32_t early = number(r.w, other);
+	store(r.w, 0, wire_pack(WIRE_FREE, 0x5000, number(r.w, 0x5000), 0, 9));
+	alloc(r.w, 0, 0x4000, 8000, 1);
+	stream_take(r.s, 1, 1000);
+	CHECK_EQ(stats(r.s).held_now, 1);
+	store(r.w, 1, wire_pack(WIRE_ALLOC, other, early, 10, 1));
+	stream_take(r.s, 2, 1000);
+	CHECK_EQ(wrong.kind, WRONG_WITHIN);
+	CHECK_EQ(wrong.address, 0x5000);
+	CHECK(wrong.late);
+	store(r.w, 0, wire_pack(WIRE_FREE, 0x5010, number(r.w, 0x5010), 0, 9));
+	stream_take(r.s, 3, 1000);
+	CHECK_EQ(wrong.address, 0x5010);
+	CHECK(!wrong.late);
+	rig_free(&r);
+}
+
 /* An answer must not apply a free whose allocation is still held, though something lives there. */
 static void test_hurry(void)
 {
@@ -1022,6 +1059,7 @@ int main(void)
 {
 	RUN(test_one_thread);
 	RUN(test_held);
+	RUN(test_late);
 	RUN(test_hurry);
 	RUN(test_realloc_order);
 	RUN(test_realloc_waits);
