@@ -124,6 +124,7 @@ int shell_turn(struct shell *shell, int ms)
 		ms = (int)(enough - now < 60000 ? enough - now : 60000);
 	if (shell->events)
 		ms = events_due(shell, ms);
+	answer_flush(shell); /* what was said in the last turn, before it waits */
 	err = session_turn(shell->session, ms);
 	if (message_deferred())
 		answer_flush(shell);

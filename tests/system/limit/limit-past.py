@@ -76,7 +76,8 @@ if 'untraced' in SAID:
     v = mt.popen([path, 'before'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     v.stdout.readline()
     time.sleep(0.2)
-    r = Run('before', ['-q', '-l', '10M', '--on-limit', 'report'], v.pid)
+    r = Run('before', ['-q', '-l', '10M', '--on-limit', 'report', '-x', 'echo attached; wait exit'], v.pid)
+    mt.until(lambda: 'attached' in lines(r.file), 60)
     time.sleep(1.5)
     bad = [f'said of the first: {lines(r.file)}'] if re.search(ALL, lines(r.file)) else []
     v.stdin.write('x')
