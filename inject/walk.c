@@ -1116,9 +1116,13 @@ noinline enum nesting nesting(const struct wire_thread *t, const struct entry *e
 			break;
 		signalled |= (c.pc & WIRE_PC_EXACT) != 0;
 	}
-	/* Where unwind information is missing, the frame may still be close above on this stack. */
-	return s == STEP_LOST && marked > (uint64_t)e && marked - (uint64_t)e < 4096 &&
-			       entry_below(marked)
-		       ? NESTED
-		       : STALE;
+	/*
+	 * Where unwind information is missing or wrong, the frame may still be above on this stack:
+	 * close, unless the kernel's signal frame with all its registers is between.
+	 */
+	if (s != STEP_LOST || marked <= (uint64_t)e || !entry_below(marked))
+		return STALE;
+	if (signalled)
+		return SIGNALLED;
+	return marked - (uint64_t)e < 4096 ? NESTED : STALE;
 }

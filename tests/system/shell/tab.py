@@ -67,7 +67,10 @@ for keys, pattern in (
         ('set errors ', r'off +report +stop'), ('set site-wrappers o', r'off +on'), ('wait ', r'allocated.*heap.*limit'), ('leaks --kinds def', r'^inite $'), ('log size ', r'\x07'),
         ('log d', r'^ir $'), ('sample off ', r'\x07'), ('process 1 ', r'\x07'), ('wait exit t', r'^imeout $'), ('export html /tm', r'^p/$'), ('diff /tm', r'^p/$'), ('listen o', r'^ff $'),
         ('list non-virt', r'\x07'), ('list no_such_', r'\x07')):
-    mt.check(f'Tab after {keys}', tab(p, keys, pattern))
+    bad = tab(p, keys, pattern)
+    for _ in range(2):                              # the best of three, as others run, too
+        bad = tab(p, keys, pattern) if bad and bad[0].endswith(' ms') else bad
+    mt.check(f'Tab after {keys}', bad)
 for name in ('fn_trace_99991', "'many::cls08<foo, std::allocator<char> >::method99908'"):
     p.send(f'trace {name}\n')
     mt.check(f'trace {name}', [] if p.wait(rf'in no block: {re.escape(name.strip(chr(39)))}.* in section .text of') else [p.text[-300:]])

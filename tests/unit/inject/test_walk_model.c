@@ -645,12 +645,12 @@ static enum nesting nesting_ref(uint64_t marked, const struct entry *e)
 			return STALE; /* past it, on the same stack */
 		inner = c.pc;
 	}
-	/* no way to go on; but the entry's own frame is still there, not far above */
-	if (s == STEP_LOST && marked > (uint64_t)e && marked < (uint64_t)e + 4096 &&
+	/* no way to go on; but the entry's own frame is still there, not far above, or past a signal */
+	if (s == STEP_LOST && marked > (uint64_t)e && (signalled || marked < (uint64_t)e + 4096) &&
 	    area_of(marked - 16) && area_of(marked - 112))
 		for (int i = 0; i < 4; i++)
 			if (blob_ref(*word(marked - (uint64_t)below[i])))
-				return NESTED;
+				return signalled ? SIGNALLED : NESTED;
 	return STALE;
 }
 
