@@ -442,13 +442,19 @@ static struct process *begin(struct session *s, pid_t pid)
 	char why[1024];
 	struct process *p;
 	int err = attach_check(pid, s->options.agent.nhooks > 0, why, sizeof(why));
+	pid_t parent = (pid_t)proc_status_field(pid, "PPid");
 
 	if (err) {
 		if (worth_saying(s, pid, err))
 			message_error("%s", why);
 		return NULL;
 	}
-	p = process_start(s, pid, (pid_t)proc_status_field(pid, "PPid"), NULL);
+	if (session_same_memory(parent, pid, false)) {
+		message_error("cannot attach to %d: it has the memory of %d, its parent: try that",
+			      pid, parent);
+		return NULL;
+	}
+	p = process_start(s, pid, parent, NULL);
 	if (!p) {
 		message_error("out of memory");
 		return NULL;
@@ -497,10 +503,13 @@ static bool begin_children(struct session *s)
 		return false;
 	}
 	while ((entry = readdir(dir))) {
-		pid_t pid = (pid_t)atoi(entry->d_name);
+		pid_t pid = (pid_t)atoi(entry->d_name), parent;
 
-		if (pid <= 0 || is_known(s, pid) ||
-		    !is_known(s, (pid_t)proc_status_field(pid, "PPid")))
+		if (pid <= 0 || is_known(s, pid))
+			continue;
+		parent = (pid_t)proc_status_field(pid, "PPid");
+		/* one with its parent's memory counts as that (sharers.c) */
+		if (!is_known(s, parent) || session_same_memory(parent, pid, false))
 			continue;
 		/* forked just now: its parent's stop will tell */
 		if (proc_status_field(pid, "TracerPid") == getpid())

@@ -116,7 +116,7 @@ once('threads asleep in system calls', ['4', 'sleepers'])
 once('threads that come and go, a timer', ['4', 'start', 'timer'])
 once('children are forked meanwhile', ['4', 'fork'])
 for how in 'vfork', 'nested', 'vforks', 'sharer':
-    for opts in (), ('--no-follow',):
+    for opts in (), ('--no-follow',), ('--tree',):
         once(' '.join((how, *opts)), ['4', how], opts=opts)
 once('a seccomp filter that kills for the calls that mtrun needs', ['4', 'seccomp'])
 once('static', ['4'], 'static')
@@ -125,6 +125,15 @@ once('musl', ['4'], 'musl')
 once('musl, static', ['4'], 'musl-static')
 once('jemalloc', ['4'], 'jemalloc')
 once('tcmalloc', ['4'], 'tcmalloc')
+
+
+def sharer():
+    v = Victim('1', 'vfork')
+    child = mt.until(lambda: mt.children_of(v.pid))[0]
+    before = v.looks()
+    r = attach('-p', str(child), '-d', '100ms')
+    bad = [] if r.rc == 125 and r.err == b'mtrun: cannot attach to %d: it has the memory of %d, its parent: try that\n' % (child, v.pid) else [f'{r.rc}: {r.err}']
+    mt.check('not to what has the memory of its parent', bad + v.differs(before) + v.end())
 
 
 def duration():
@@ -292,6 +301,7 @@ def cycles(name, args, n, kills):
     mt.check(name, bad + v.end(ENDS_AT_STOPS if kills else ()))
 
 
+sharer()
 duration()
 signals()
 stopped()
