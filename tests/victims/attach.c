@@ -6,8 +6,9 @@
  *
  * Arguments: threads [sleepers] [timer] [fork] [start] [seccomp] [idle] [vfork] [nested] [vforks] [sharer]
  * idle: ten thousand threads wait for ever, or as many as there may be.
- * vfork: a thread waits for a vfork child, which allocates until the end; nested: for one that waits for its own, which sleeps; vforks: eight threads have one
- * after the other, which execute true(1). sharer: a process has the same memory, maps and unmaps.
+ * vfork: a thread waits for a vfork child, which allocates until the end; nested: for one that waits
+ * for its own, which does; vforks: eight threads have one after the other, which execute true(1).
+ * sharer: a process has the same memory, maps and unmaps.
  */
 #define _GNU_SOURCE
 #include <errno.h>

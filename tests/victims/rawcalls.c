@@ -27,7 +27,8 @@
 /* All registers and the red zone are filled, a call is made, and all is looked at. In: number, six arguments. Out: result; 0 in *bad if nothing changed. */
 long careful(const long *in, long *bad);
 __asm__(".text\n.globl careful\n.type careful, @function\ncareful:\n.cfi_startproc\n"
-	"push %rbx\n.cfi_adjust_cfa_offset 8\npush %rbp\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset rbp, 0\npush %r12\n.cfi_adjust_cfa_offset 8\n"
+	"push %rbx\n.cfi_adjust_cfa_offset 8\n"
+	"push %rbp\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset rbp, 0\npush %r12\n.cfi_adjust_cfa_offset 8\n"
 	"push %r13\n.cfi_adjust_cfa_offset 8\npush %r14\n.cfi_adjust_cfa_offset 8\npush %r15\n.cfi_adjust_cfa_offset 8\n"
 	"push %rsi\n.cfi_adjust_cfa_offset 8\npush %rdi\n.cfi_adjust_cfa_offset 8\n"
 	"mov $0x5a5a5a5a5a5a5a5a, %rcx\n"

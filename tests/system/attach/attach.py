@@ -132,7 +132,8 @@ def sharer():
     child = mt.until(lambda: mt.children_of(v.pid))[0]
     before = v.looks()
     r = attach('-p', str(child), '-d', '100ms')
-    bad = [] if r.rc == 125 and r.err == b'mtrun: cannot attach to %d: it has the memory of %d, its parent: try that\n' % (child, v.pid) else [f'{r.rc}: {r.err}']
+    said = f'mtrun: cannot attach to {child}: it has the memory of {v.pid}, its parent: try that\n'
+    bad = [] if r.rc == 125 and r.err.decode() == said else [f'{r.rc}: {r.err}']
     mt.check('not to what has the memory of its parent', bad + v.differs(before) + v.end())
 
 
@@ -311,6 +312,7 @@ prompt()
 taken_over()
 tree()
 cycles(f'{CYCLES} times, 64 threads, a quarter killed', ['64', 'sleepers'], CYCLES, True)
-cycles(f'{CYCLES} times, with what shares its memory, a quarter killed', ['4', 'vfork', 'nested', 'vforks', 'sharer'], CYCLES // 2, True)
+cycles(f'{CYCLES // 2} times, with what shares its memory, a quarter killed',
+       ['4', 'vfork', 'nested', 'vforks', 'sharer'], CYCLES // 2, True)
 cycles(f'{CYCLES} times, with forks, threads that come and go, a timer', ['8', 'fork', 'start', 'timer'], CYCLES, False)
 mt.finish()
