@@ -7,6 +7,7 @@
 
 #include "base/proc.h"
 #include "tracee/tracer.h"
+#include "transport/heartbeat.h"
 
 /*
  * sharers.c - processes that have the memory of one that we trace: its vfork children, and what
@@ -88,17 +89,21 @@ static struct thread *next_running(struct session *s, const struct process *p)
 	return NULL;
 }
 
+/* Those that make more and more of them are not followed for ever. */
 int session_halt_sharers(struct session *s, struct process *p)
 {
+	uint64_t end = heartbeat_ms() + session_moment(p);
 	struct thread *t;
 
 	if (!adopt_awaited(s, p))
 		return -EAGAIN;
 	while ((t = next_running(s, p))) {
-		int err = session_halt(s, t, HALT_MS);
+		int err = heartbeat_ms() < end ? session_halt(s, t, HALT_MS) : -EAGAIN;
 
-		if (err && err != -ESRCH) /* it has ended, or is another program by now */
+		if (err && err != -ESRCH)
 			return -EAGAIN;
+		if (err) /* it has ended, or is another program by now: a stop tells */
+			session_serve_stops(s);
 	}
 	return p->state == PROCESS_STOPPED && adopt_awaited(s, p) ? 0 : -EAGAIN;
 }

@@ -348,7 +348,7 @@ static void start_idle(void)
 int main(int argc, char **argv)
 {
 	int n = argc > 1 ? atoi(argv[1]) : 4, timer = 0;
-	pthread_t thread[256], waiting[8], other;
+	pthread_t thread[256], waiting[16], other;
 	int waits = 0;
 	sigset_t set;
 
@@ -370,7 +370,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "vfork") || !strcmp(argv[i], "nested"))
 			pthread_create(&waiting[waits++], NULL, vforker, (void *)(uintptr_t)(*argv[i] == 'n'));
 		else if (!strcmp(argv[i], "vforks"))
-			while (waits < 8)
+			for (int k = 0; k < 8; k++)
 				pthread_create(&waiting[waits++], NULL, executer, NULL);
 		else if (!strcmp(argv[i], "sharer"))
 			pthread_create(&waiting[waits++], NULL, sharer, NULL);
