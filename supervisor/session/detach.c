@@ -185,6 +185,7 @@ static size_t count_inside(struct session *s, const struct inside *in)
 	for (size_t i = 0; i < s->nthreads; i++) {
 		const struct thread *t = &s->thread[i];
 		struct user_regs_struct regs;
+		bool blind = false; /* of a blocked one, whose mark is not known */
 		raddr_t original;
 
 		if (t->process != in->p || t->state == THREAD_EXITING)
@@ -193,15 +194,18 @@ static size_t count_inside(struct session *s, const struct inside *in)
 			n++;
 			continue;
 		}
-		if (t->state != THREAD_STOPPED)
+		if (t->state != THREAD_STOPPED) {
 			regs.fs_base = fs_of(in, t->tid);
+			blind = !regs.fs_base;
+		}
 		original = plant_exact_pc(&in->p->plant, regs.rip);
 		if (original) {
 			regs.rip = original;
 			if (tracer_set_regs(t->tid, &regs) < 0)
 				n++;
 		}
-		n += is_inside(in, &regs);
+		n += is_inside(in, &regs) ||
+		     (blind && stack_any(in->p->via, regs.rsp, is_ours, in));
 	}
 	return n;
 }
