@@ -29,18 +29,16 @@ struct children {
 
 static void add_children(struct children *c, pid_t pid, pid_t tid)
 {
-	char name[64], *text = NULL, *at, *end;
+	pid_t *child;
+	int n = proc_children(pid, tid, &child);
 
-	snprintf(name, sizeof(name), "task/%d/children", (int)tid);
-	if (proc_read(pid, name, &text) > 0)
-		for (at = text;; at = end) {
-			long child = strtol(at, &end, 10);
-
-			if (end == at || array_room(&c->pid, c->count, &c->room, sizeof(*c->pid)))
-				break;
-			c->pid[c->count++] = (pid_t)child;
-		}
-	free(text);
+	for (int i = 0; i < n; i++) {
+		if (array_room(&c->pid, c->count, &c->room, sizeof(*c->pid)))
+			break;
+		c->pid[c->count++] = child[i];
+	}
+	if (n >= 0)
+		free(child);
 }
 
 /* The children of some threads of P; *FROM: the first of them, and then the first of the next look. */

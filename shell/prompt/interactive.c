@@ -353,15 +353,14 @@ static bool is_running(pid_t pid)
 /* Whether the /bin/sh that was started last, or what it waits for, has not stopped yet. */
 static bool child_runs(pid_t sh)
 {
-	char name[40], *children = NULL, *rest;
 	bool runs = is_running(sh);
-	pid_t pid;
+	pid_t *child;
+	int n = runs ? -1 : proc_children(sh, sh, &child);
 
-	snprintf(name, sizeof(name), "task/%d/children", (int)sh);
-	if (!runs && proc_read(sh, name, &children) > 0)
-		for (rest = children; !runs && (pid = (pid_t)strtol(rest, &rest, 10)) > 0;)
-			runs = is_running(pid);
-	free(children);
+	for (int i = 0; i < n && !runs; i++)
+		runs = is_running(child[i]);
+	if (n >= 0)
+		free(child);
 	return runs;
 }
 

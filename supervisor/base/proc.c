@@ -428,3 +428,27 @@ int proc_threads(pid_t pid, pid_t **tid)
 	closedir(dir);
 	return n;
 }
+
+int proc_children(pid_t pid, pid_t tid, pid_t **child)
+{
+	char name[48], *text, *end;
+	size_t room = 0;
+	ssize_t len;
+	int n = 0;
+	long next;
+
+	snprintf(name, sizeof(name), "task/%d/children", (int)tid);
+	len = proc_read(pid, name, &text);
+	if (len < 0)
+		return (int)len;
+	*child = NULL;
+	for (const char *at = text; n >= 0 && (next = strtol(at, &end, 10)) > 0; at = end)
+		if (array_room(child, (size_t)n, &room, sizeof(**child)))
+			n = -ENOMEM;
+		else
+			(*child)[n++] = (pid_t)next;
+	if (n < 0)
+		free(*child);
+	free(text);
+	return n;
+}

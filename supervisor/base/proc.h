@@ -63,6 +63,12 @@ void proc_name(pid_t pid, pid_t tid, char name[PROC_NAME]);
 /* The ids of its threads, in *TID (to be freed). Returns how many or -errno. */
 int proc_threads(pid_t pid, pid_t **tid) MUST_USE;
 
+/*
+ * The processes that thread TID of PID has made and that are still there, in *CHILD (to be freed).
+ * Returns how many or -errno, also where the kernel does not list them (CONFIG_PROC_CHILDREN).
+ */
+int proc_children(pid_t pid, pid_t tid, pid_t **child) MUST_USE;
+
 /* The stack pointer of thread TID of PID if it is in a system call; 0: it runs. */
 raddr_t proc_sleeping_rsp(pid_t pid, pid_t tid);
 

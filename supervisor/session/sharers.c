@@ -2,7 +2,6 @@
 #include "session/session_state.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/proc.h"
@@ -34,17 +33,15 @@ static bool adopt(struct session *s, struct process *p, pid_t pid)
 /* Adopts those among the children that thread TID has made. Returns how many there are. */
 static unsigned adopt_children(struct session *s, struct process *p, pid_t tid)
 {
-	char name[48], *text, *end;
-	unsigned n = 0;
-	long pid;
+	unsigned adopted = 0;
+	pid_t *child;
+	int n = proc_children(tid, tid, &child);
 
-	snprintf(name, sizeof(name), "task/%d/children", tid);
-	if (proc_read(tid, name, &text) < 0)
-		return 0;
-	for (const char *at = text; (pid = strtol(at, &end, 10)) > 0 && end != at; at = end)
-		n += adopt(s, p, (pid_t)pid);
-	free(text);
-	return n;
+	for (int i = 0; i < n; i++)
+		adopted += adopt(s, p, child[i]);
+	if (n >= 0)
+		free(child);
+	return adopted;
 }
 
 /* (Those that are adopted come to the end of the list, and are looked at, too.) */
