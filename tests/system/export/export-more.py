@@ -183,6 +183,14 @@ def speedscope_percent(p):
     return '100%' if p == 100 else f'{p:.0f}%' if p >= 10 else f'{p:.1f}%' if p >= 1 else f'{p:.2f}%'
 
 
+def speedscope_rows(url):
+    """What its page says of each function: total, own, name."""
+    words = texts(browse(url, '--dump-dom'))
+    amount = r'[\d.]+ [KM]?B \(.*%\)'
+    return [words[i:i + 3] for i in range(len(words) - 2)
+            if re.fullmatch(amount, words[i]) and re.fullmatch(amount, words[i + 1])]
+
+
 def speedscope(said):
     d = json.loads(read('out.speedscope.json'))
     bad = []
@@ -197,9 +205,9 @@ def speedscope(said):
         return mt.skip('speedscope: its importer', 'no speedscope in build/npm' if CHROMIUM else 'no chromium')
     with open(path('speedscope.js'), 'w') as f:
         f.write('speedscope.loadFileFromBase64("x.speedscope.json", "%s")' % base64.b64encode(read('out.speedscope.json').encode()).decode())
-    words = texts(browse(f'file://{page}#localProfilePath={path("speedscope.js")}&view=sandwich', '--dump-dom'))
-    rows = [(words[i], words[i + 1], words[i + 2]) for i in range(len(words) - 2) if re.fullmatch(r'[\d.]+ [KM]?B \(.*%\)', words[i]) and
-            re.fullmatch(r'[\d.]+ [KM]?B \(.*%\)', words[i + 1])]
+    url = f'file://{page}#localProfilePath={path("speedscope.js")}&view=sandwich'
+    # The page loads its parts by and by, and may count as settled before it has them all.
+    rows = mt.until(lambda: speedscope_rows(url), 120) or []
     total = said['stacks']['total_size']
     ours = [(f'{speedscope_bytes(r["flat"])} ({speedscope_percent(100 * r["flat"] / total)})', r['function'])
             for r in sorted(said['text']['rows'], key=lambda r: -r['flat'])[:3]]
