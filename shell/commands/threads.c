@@ -27,18 +27,10 @@ static int thread_order(const void *a, const void *b)
 
 static bool read_thread(struct thread *t, pid_t pid, pid_t tid)
 {
-	char path[64], *text, *paren;
-
-	snprintf(path, sizeof(path), "task/%d/stat", (int)tid);
-	if (proc_read(pid, path, &text) < 0)
+	*t = (struct thread){ .tid = tid, .state = proc_state(tid) };
+	if (!t->state)
 		return false;
-	*t = (struct thread){ .tid = tid, .state = '?' };
-	paren = strrchr(text, ')');
-	if (paren && paren[1] && strchr(text, '(')) {
-		proc_name(pid, tid, t->name);
-		t->state = paren[2];
-	}
-	free(text);
+	proc_name(pid, tid, t->name);
 	return true;
 }
 

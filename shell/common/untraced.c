@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/message.h"
+#include "base/patient.h"
 #include "base/proc.h"
 #include "process/process.h"
 #include "session/asking.h"
@@ -74,17 +75,17 @@ static void drop_known(struct session *session, struct children *c)
 /* For how long it has been there, in ms; -1: that is not known. */
 static int64_t age_ms(pid_t pid)
 {
-	char *text = NULL;
+	char text[1024];
 	struct timespec now;
 	long long ticks = -1;
-	const char *at = proc_read(pid, "stat", &text) > 0 ? strrchr(text, ')') : NULL;
+	const char *at = patient_file(pid, "stat", text, sizeof(text)) > 0 ? strrchr(text, ')')
+									   : NULL;
 
 	if (at &&
 	    sscanf(at,
 		   ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lld",
 		   &ticks) != 1)
 		ticks = -1;
-	free(text);
 	if (ticks < 0 || clock_gettime(CLOCK_BOOTTIME, &now))
 		return -1;
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000 - ticks * 1000 / sysconf(_SC_CLK_TCK);

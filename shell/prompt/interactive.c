@@ -345,7 +345,7 @@ static void on_signal(void *ctx, int sig)
 
 static bool is_running(pid_t pid)
 {
-	char state = proc_state(pid, "stat");
+	char state = proc_state(pid);
 
 	return state && !strchr("TtZX", state);
 }

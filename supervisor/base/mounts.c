@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/patient.h"
 #include "base/proc.h"
 
 /*
@@ -33,7 +34,7 @@ static enum mount_kind kind_of_type(pid_t pid, const char *type)
 	if (!strncmp(type, "fuse", 4))
 		return MOUNT_SERVED;
 	if (!strncmp(type, "overlay ", 8))
-		return !pid || proc_same_namespace(pid, "ns/user") ? MOUNT_LOCAL : MOUNT_SERVED;
+		return !pid || patient_same_namespace(pid, "ns/user") ? MOUNT_LOCAL : MOUNT_SERVED;
 	for (size_t i = 0; i < sizeof(remote) / sizeof(*remote); i++)
 		if (strlen(remote[i]) == len && !memcmp(type, remote[i], len))
 			return MOUNT_REMOTE;

@@ -22,6 +22,7 @@
 
 #include "base/mounts.h"
 #include "base/opener.h"
+#include "base/patient.h"
 #include "base/proc.h"
 
 /*
@@ -132,7 +133,7 @@ static int rights_parse(struct rights *r, pid_t pid, const char *status)
 	r->uid = uid[3];
 	r->gid = gid[3];
 	/* capabilities of another user namespace say nothing about files of ours */
-	if (proc_same_namespace(pid, "ns/user"))
+	if (patient_same_namespace(pid, "ns/user"))
 		r->override = (uint32_t)status_mask(status, "CapEff") & OVERRIDE;
 	return read_groups(r, status_find(status, "Groups"));
 }
@@ -436,9 +437,9 @@ int outside_reopen(pid_t pid, int fd, uint64_t most)
 static uint64_t start_time(pid_t pid)
 {
 	unsigned long long ticks = 0;
-	char *text, *end;
+	char text[1024], *end;
 
-	if (proc_read(pid, "stat", &text) < 0)
+	if (patient_file(pid, "stat", text, sizeof(text)) < 0)
 		return 0;
 	end = strrchr(text, ')'); /* a name may hold anything */
 	if (!end ||
@@ -446,7 +447,6 @@ static uint64_t start_time(pid_t pid)
 		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
 		   &ticks) != 1)
 		ticks = 0;
-	free(text);
 	return ticks;
 }
 
@@ -479,23 +479,61 @@ static int open_root(pid_t pid)
 	return fd;
 }
 
-/* As things are now. Its root directory, or -errno: it is gone. */
-static int refresh(struct outside *o)
-{
-	int root = o->pid ? open_root(o->pid) : -ESRCH;
-	struct rights r;
+/* What /proc says of a process: one question, for a thread that can be given up (patient.h). */
+struct standing {
+	int root; /* its root directory, or -errno: it is gone */
+	uint64_t began;
+	struct rights rights;
+};
 
-	if (root < 0)
-		return root;
-	if (start_time(o->pid) != o->began || rights_read(&r, o->pid)) {
-		close(root);
-		return -ESRCH;
+static void stand(pid_t pid, void *arg)
+{
+	struct standing *s = arg;
+
+	s->root = open_root(pid);
+	s->began = start_time(pid);
+	if (s->root >= 0 && rights_read(&s->rights, pid)) {
+		close(s->root);
+		s->root = -ESRCH;
 	}
-	rights_release(&o->rights);
-	o->rights = r;
-	o->known = true;
-	o->elsewhere = !is_our_root(root);
-	return root;
+}
+
+static void drop_standing(void *arg)
+{
+	struct standing *s = arg;
+
+	if (s->root >= 0)
+		close(s->root);
+	rights_release(&s->rights);
+	free(s);
+}
+
+/* As things are now. FIRST: O is new. Its root directory, or -errno: it is gone. */
+static int refresh(struct outside *o, bool first)
+{
+	static const struct patient_work work = { stand, drop_standing };
+	struct standing *s = o->pid ? calloc(1, sizeof(*s)) : NULL;
+	int root;
+
+	if (!s)
+		return o->pid ? -ENOMEM : -ESRCH;
+	s->root = -ESRCH;
+	root = patient_do(o->pid, &work, s);
+	if (root) /* S is dropped */
+		return root;
+	root = s->root;
+	if (first)
+		o->began = s->began;
+	if (root >= 0 && s->began == o->began) {
+		rights_release(&o->rights);
+		o->rights = s->rights;
+		o->known = true;
+		o->elsewhere = !is_our_root(root);
+		free(s);
+		return root;
+	}
+	drop_standing(s);
+	return root < 0 ? root : -ESRCH;
 }
 
 struct outside *outside_of_process(pid_t pid)
@@ -507,8 +545,7 @@ struct outside *outside_of_process(pid_t pid)
 		return NULL;
 	pthread_mutex_init(&o->lock, NULL);
 	o->pid = pid;
-	o->began = start_time(pid);
-	root = refresh(o);
+	root = refresh(o, true);
 	if (root >= 0)
 		close(root);
 	return o;
@@ -561,7 +598,7 @@ static int open_locked(struct outside *o, const char *path, uint64_t most)
 
 	if (o->ours)
 		return open_ours(NULL, path, most);
-	root = refresh(o);
+	root = refresh(o, false);
 	if (root >= 0) {
 		fd = open_as(&o->rights, o->pid, root, path, most);
 		close(root);

@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/kcmp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,6 +34,10 @@
  * can be read, neither its memory nor what /proc tells of its mappings. As that thread may also
  * just wait for a processor, the first who asks waits for long; nobody else waits until its reader
  * has come back, and from then on nobody waits for that process for so long.
+ *
+ * A thread that executes a program has a lock, too, in which it may wait for a file system: to
+ * close a file that is not to stay open, for one. By then it is the only thread. Whoever asks for
+ * what only a tracer may see of the process waits for that lock.
  */
 
 #define STUCK_LONG 2u	/* of one process are waited for PATIENT_MS, */
@@ -56,6 +62,9 @@
 #define ASKER_US  30
 #define READER_US 5
 
+/* of these WHERE is a file's name */
+static const char its_record[] = "what /proc says of it", its_arguments[] = "its command line";
+
 enum state { IDLE, ASKED, DONE, GIVEN_UP, LEFT };
 
 struct job {
@@ -75,8 +84,9 @@ struct reader {
 	enum state state; /* changed with the lock held, and looked at without */
 	struct job job;
 	ssize_t got;
-	pid_t tid;   /* 0: it has not run yet */
-	bool locked; /* given up when it waited for the lock of the mappings */
+	pid_t tid; /* 0: it has not run yet */
+	/* given up when it waited for a lock, that of the mappings or of a program's execution */
+	bool locked;
 	pid_t door_of;
 	int door; /* the pagemap of DOOR_OF, or -1 */
 	char bytes[PATIENT_BYTES];
@@ -305,7 +315,7 @@ static void give_up(struct reader *r, bool locked, bool say)
 
 	pthread_setspecific(key, NULL);
 	pthread_mutex_lock(&stuck.lock);
-	r->locked = locked;
+	r->locked = locked || job.what == its_record;
 	r->next = stuck.first;
 	stuck.first = r;
 	stuck.count++;
@@ -319,6 +329,15 @@ static void give_up(struct reader *r, bool locked, bool say)
 		message_error("%d: a thread holds the lock of its mappings, and waits, for a file "
 			      "system perhaps; its memory cannot be read until it goes on",
 			      (int)job.pid);
+	else if (say && job.what == its_record)
+		message_error(
+			"%d: %s (%s) does not come: it executes a program perhaps, and a file "
+			"system holds it up; it is left out",
+			(int)job.pid, job.what, (const char *)(uintptr_t)job.where);
+	else if (say && job.what == its_arguments)
+		message_error("%d: %s does not come: a userfaultfd or a file system holds it up; "
+			      "it is left out",
+			      (int)job.pid, job.what);
 	else if (say)
 		message_error("%d: %s 0x%" PRIx64 " does not come: a userfaultfd or a file system "
 			      "holds it up; it is left out",
@@ -341,8 +360,7 @@ static bool is_asleep(const struct reader *r)
 
 	if (!tid || !r->job.fn)
 		return false;
-	snprintf(name, sizeof(name), "task/%d/stat", (int)tid);
-	if (proc_state(getpid(), name) == 'R')
+	if (proc_state(tid) == 'R')
 		return false;
 	snprintf(name, sizeof(name), "task/%d/wchan", (int)tid);
 	if (proc_read(getpid(), name, &where) < 0)
@@ -492,18 +510,77 @@ int patient_open(pid_t pid, const char *name, int flags)
 	return fd;
 }
 
-/* ---- arguments ----------------------------------------------------------- */
+/* ---- what /proc says of it ----------------------------------------------- */
 
-static ssize_t read_arguments(pid_t pid, uint64_t where, void *buf, size_t len)
+static ssize_t read_file(pid_t pid, uint64_t name, void *buf, size_t len)
 {
-	int fd = proc_open(pid, "cmdline", O_RDONLY);
+	int fd = proc_open(pid, (const char *)(uintptr_t)name, O_RDONLY);
 	ssize_t n = fd < 0 ? fd : read(fd, buf, len);
 
-	(void)where;
 	n = fd >= 0 && n < 0 ? -errno : n;
 	if (fd >= 0)
 		close(fd);
 	return n;
+}
+
+static ssize_t read_link(pid_t pid, uint64_t name, void *buf, size_t len)
+{
+	return proc_readlink(pid, (const char *)(uintptr_t)name, buf, len);
+}
+
+static ssize_t ask_for(pid_t pid, patient_fn *fn, const char *what, const char *name, char *buf,
+		       size_t size)
+{
+	uint64_t where = (uintptr_t)name;
+	ssize_t n = patient_at_once(pid) ? fn(pid, where, buf, size - 1)
+					 : patient_ask(pid, fn, what, where, buf, size - 1);
+
+	buf[n > 0 ? n : 0] = '\0';
+	return n;
+}
+
+ssize_t patient_file(pid_t pid, const char *name, char *buf, size_t size)
+{
+	return ask_for(pid, read_file, its_record, name, buf, size);
+}
+
+ssize_t patient_link(pid_t pid, const char *name, char *buf, size_t size)
+{
+	return ask_for(pid, read_link, its_record, name, buf, size);
+}
+
+bool patient_same_namespace(pid_t pid, const char *name)
+{
+	char theirs[64], own[64];
+
+	return patient_link(pid, name, theirs, sizeof(theirs)) > 0 &&
+	       proc_readlink(getpid(), name, own, sizeof(own)) > 0 && !strcmp(theirs, own);
+}
+
+static ssize_t compare_memory(pid_t pid, uint64_t other, void *buf, size_t len)
+{
+	(void)len;
+	*(char *)buf = syscall(SYS_kcmp, pid, (pid_t)other, KCMP_VM, 0, 0) == 0;
+	return 1;
+}
+
+bool patient_same_memory(pid_t pid, pid_t other)
+{
+	char same;
+
+	return patient_ask(pid, compare_memory, "kcmp(2) with process", (uint64_t)other, &same,
+			   1) == 1 &&
+	       same;
+}
+
+bool patient_sleeping(pid_t tid, long *nr, raddr_t *rsp, raddr_t *pc)
+{
+	char text[512];
+
+	return patient_file(tid, "syscall", text, sizeof(text)) > 0 &&
+	       (sscanf(text, "%ld %*x %*x %*x %*x %*x %*x %" SCNx64 " %" SCNx64, nr, rsp, pc) ==
+			3 ||
+		sscanf(text, "%ld %" SCNx64 " %" SCNx64, nr, rsp, pc) == 3);
 }
 
 char *patient_command_line(pid_t pid)
@@ -511,16 +588,12 @@ char *patient_command_line(pid_t pid)
 	char *text = malloc(PATIENT_BYTES);
 	ssize_t n = -1;
 
-	if (text && patient_at_once(pid))
-		n = read_arguments(pid, 0, text, PATIENT_BYTES - 1);
-	else if (text)
-		n = patient_ask(pid, read_arguments, "its arguments, at", 0, text,
-				PATIENT_BYTES - 1);
+	if (text)
+		n = ask_for(pid, read_file, its_arguments, "cmdline", text, PATIENT_BYTES);
 	if (n <= 0) {
 		free(text);
 		return NULL;
 	}
-	text[n] = '\0';
 	for (ssize_t i = 0; i < n - 1; i++)
 		if (!text[i])
 			text[i] = ' ';

@@ -11,7 +11,8 @@
  * thread of the process can hold for as long as its file system likes: the same holds for that.
  *
  * So nobody but this file calls remote_read() and remote_write(), and `maps`, `pagemap`, `mem` and
- * whatever else takes that lock are opened and read by patient_do() and what stands on it. No
+ * whatever else takes that lock are opened and read by patient_do() and what stands on it; what
+ * /proc shows only to a tracer, by patient_file() and patient_link(). No
  * thread of its own has a process that has run nothing yet: see patient_fresh().
  *
  * Safe to call from several threads.
@@ -76,6 +77,22 @@ bool patient_at_once(pid_t pid);
 int patient_do(pid_t pid, const struct patient_work *work, void *arg) MUST_USE;
 /* As proc_open() (base/proc.h), and these two errors. NAME: up to 63 characters. */
 int patient_open(pid_t pid, const char *name, int flags) MUST_USE;
+
+/*
+ * What /proc/PID/NAME holds, a file or a symbolic link that the kernel shows only to who may trace
+ * PID: `stat`, `syscall`, `exe`, `ns/user` ... A thread of PID that executes a program keeps all
+ * who ask for these waiting for as long as a file system likes. (`status`, `comm` and `task` are
+ * shown at once.) NAME is a string that stays; BUF is NUL-terminated. Bytes, or -errno; -ETIMEDOUT:
+ * it does not come.
+ */
+ssize_t patient_file(pid_t pid, const char *name, char *buf, size_t size) MUST_USE;
+ssize_t patient_link(pid_t pid, const char *name, char *buf, size_t size) MUST_USE;
+/* Whether PID is in the same namespace as we, NAME: one of "ns/user", "ns/pid" ... */
+bool patient_same_namespace(pid_t pid, const char *name);
+/* Whether PID has the memory of OTHER; false: that is not to be known. */
+bool patient_same_memory(pid_t pid, pid_t other);
+/* The stack pointer and the pc of thread TID if it is in a system call; false: it runs. */
+bool patient_sleeping(pid_t tid, long *nr, raddr_t *rsp, raddr_t *pc) MUST_USE;
 
 /*
  * The arguments of process PID with blanks between, of 64 kB at most, for the caller to free. NULL:

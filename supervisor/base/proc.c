@@ -96,15 +96,14 @@ int proc_open(pid_t pid, const char *name, int flags)
 	return fd >= 0 ? fd : -errno;
 }
 
-char proc_state(pid_t pid, const char *name)
+char proc_state(pid_t tid)
 {
-	char *text, *state, letter;
+	char *status, letter;
 
-	if (proc_read(pid, name, &text) < 0)
+	if (proc_read(tid, "status", &status) < 0)
 		return 0;
-	state = strrchr(text, ')'); /* behind the name, which may hold anything */
-	letter = state && state[1] == ' ' ? state[2] : 0;
-	free(text);
+	letter = *status_find(status, "State");
+	free(status);
 	return letter;
 }
 
@@ -122,14 +121,6 @@ ssize_t proc_readlink(pid_t pid, const char *name, char *buf, size_t size)
 		return -errno;
 	buf[n] = '\0';
 	return n;
-}
-
-bool proc_same_namespace(pid_t pid, const char *name)
-{
-	char theirs[64], own[64];
-
-	return proc_readlink(pid, name, theirs, sizeof(theirs)) > 0 &&
-	       proc_readlink(getpid(), name, own, sizeof(own)) > 0 && !strcmp(theirs, own);
 }
 
 static ssize_t read_all(int fd, char **text)
@@ -196,24 +187,6 @@ void proc_name(pid_t pid, pid_t tid, char name[PROC_NAME])
 		text[n - 1] = '\0';
 	snprintf(name, PROC_NAME, "%s", text);
 	free(text);
-}
-
-raddr_t proc_sleeping_rsp(pid_t pid, pid_t tid)
-{
-	char name[48], *text = NULL, *at;
-	raddr_t rsp = 0;
-
-	snprintf(name, sizeof(name), "task/%d/syscall", (int)tid);
-	if (proc_read(pid, name, &text) > 0) {
-		at = strrchr(text, ' ');
-		if (at) {
-			*at = '\0';
-			at = strrchr(text, ' ');
-			rsp = at ? strtoull(at, NULL, 16) : 0;
-		}
-	}
-	free(text);
-	return rsp;
 }
 
 const char *status_find(const char *status, const char *field)

@@ -18,18 +18,15 @@ int proc_descriptor(void) MUST_USE;
 
 /*
  * Reads /proc/PID/NAME whole into a NUL-terminated buffer that the caller frees. Returns its length
- * or -errno.
+ * or -errno. Of others only what everybody may see: see patient.h.
  */
 ssize_t proc_read(pid_t pid, const char *name, char **text) MUST_USE;
 
-/* The state letter in /proc/PID/NAME, a `stat`: R, S, D, Z ... 0: there is none. */
-char proc_state(pid_t pid, const char *name);
+/* The state letter of thread or process TID: R, S, D, Z ... 0: there is none. */
+char proc_state(pid_t tid);
 
 /* What the symbolic link /proc/PID/NAME holds, NUL-terminated. Returns its length or -errno. */
 ssize_t proc_readlink(pid_t pid, const char *name, char *buf, size_t size) MUST_USE;
-
-/* Whether PID is in the same namespace as we, NAME: one of "ns/user", "ns/pid" ... */
-bool proc_same_namespace(pid_t pid, const char *name);
 
 /*
  * Copies LEN bytes from the process' memory. Returns the bytes read (short at the first unreadable
@@ -68,9 +65,6 @@ int proc_threads(pid_t pid, pid_t **tid) MUST_USE;
  * Returns how many or -errno, also where the kernel does not list them (CONFIG_PROC_CHILDREN).
  */
 int proc_children(pid_t pid, pid_t tid, pid_t **child) MUST_USE;
-
-/* The stack pointer of thread TID of PID if it is in a system call; 0: it runs. */
-raddr_t proc_sleeping_rsp(pid_t pid, pid_t tid);
 
 /* A field of /proc/PID/status such as "VmRSS" in its own unit (kB for Vm*), or -errno. */
 int64_t proc_status_field(pid_t pid, const char *field);

@@ -102,10 +102,11 @@ static void read_stacks(struct residency_look *l)
 		n = THREADS_MOST;
 	l->rsp = n > 1 ? malloc((size_t)n * sizeof(*l->rsp)) : NULL;
 	for (int i = 0; i < n && l->rsp; i++) {
-		raddr_t rsp = tid[i] == l->pid ? 0 : proc_sleeping_rsp(l->pid, tid[i]);
+		raddr_t pc;
+		long nr;
 
-		if (rsp)
-			l->rsp[l->nrsp++] = rsp;
+		if (tid[i] != l->pid && patient_sleeping(tid[i], &nr, &l->rsp[l->nrsp], &pc))
+			l->nrsp++;
 	}
 	if (n >= 0)
 		free(tid);

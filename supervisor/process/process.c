@@ -142,7 +142,7 @@ void process_describe(struct process *p)
 		free(p->command_line);
 		p->command_line = whole;
 	}
-	n = proc_readlink(p->via, "exe", link, sizeof(link));
+	n = patient_link(p->via, "exe", link, sizeof(link));
 	if (n > 0) {
 		free(p->exe);
 		p->exe = strdup(link);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/maps.h"
+#include "base/patient.h"
 #include "base/proc.h"
 #include "inject/wire.h"
 #include "process/process.h"
@@ -48,8 +49,9 @@ static void PRINTF(2, 3) say(struct lines *l, const char *format, ...)
 static pid_t stack_owner(const struct process *p, const struct map *m, raddr_t addr)
 {
 	uint32_t high = p->wire ? shared_slots_mapped(&p->shared) : 0;
-	raddr_t nearest = UINT64_MAX, rsp;
+	raddr_t nearest = UINT64_MAX, rsp, pc;
 	pid_t found = 0, *tid;
+	long nr;
 	int n;
 
 	for (uint32_t i = 0; i < high; i++) {
@@ -62,8 +64,7 @@ static pid_t stack_owner(const struct process *p, const struct map *m, raddr_t a
 	}
 	n = found ? 0 : proc_threads(p->via, &tid);
 	for (int i = 0; i < n && !found; i++) {
-		rsp = proc_sleeping_rsp(p->via, tid[i]);
-		if (rsp >= m->start && rsp < m->end)
+		if (patient_sleeping(tid[i], &nr, &rsp, &pc) && rsp >= m->start && rsp < m->end)
 			found = tid[i];
 	}
 	if (n > 0)
@@ -73,7 +74,10 @@ static pid_t stack_owner(const struct process *p, const struct map *m, raddr_t a
 
 static raddr_t main_thread_rsp(const struct process *p)
 {
-	return proc_sleeping_rsp(p->via, p->pid);
+	raddr_t rsp, pc;
+	long nr;
+
+	return patient_sleeping(p->pid, &nr, &rsp, &pc) ? rsp : 0;
 }
 
 /* ---- modules ------------------------------------------------------------- */

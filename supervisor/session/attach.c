@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "base/clock.h"
+#include "base/patient.h"
 #include "process/preattach_heap.h"
 #include "session/session_state.h"
 
@@ -427,7 +428,7 @@ static pid_t thread_to_read(pid_t pid)
 	pid_t *tid, found = pid;
 	int n;
 
-	if (proc_readlink(pid, "exe", link, sizeof(link)) >= 0)
+	if (patient_link(pid, "exe", link, sizeof(link)) >= 0)
 		return pid;
 	n = proc_threads(pid, &tid);
 	if (n > 0)
@@ -449,7 +450,7 @@ static struct process *begin(struct session *s, pid_t pid)
 			message_error("%s", why);
 		return NULL;
 	}
-	if (session_same_memory(parent, pid, false)) {
+	if (patient_same_memory(pid, parent)) {
 		message_error("cannot attach to %d: it has the memory of %d, its parent: try that",
 			      pid, parent);
 		return NULL;
@@ -509,7 +510,7 @@ static bool begin_children(struct session *s)
 			continue;
 		parent = (pid_t)proc_status_field(pid, "PPid");
 		/* one with its parent's memory counts as that (sharers.c) */
-		if (!is_known(s, parent) || session_same_memory(parent, pid, false))
+		if (!is_known(s, parent) || patient_same_memory(pid, parent))
 			continue;
 		/* forked just now: its parent's stop will tell */
 		if (proc_status_field(pid, "TracerPid") == getpid())

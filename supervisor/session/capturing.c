@@ -821,7 +821,7 @@ static bool is_final(int err) { return !err || err == -ESRCH || err == -EINTR; }
 /* Whether P is stopped, by us or by a stop signal. */
 static bool stands_still(const struct process *p)
 {
-	char state = proc_state(p->via, "stat");
+	char state = proc_state(p->via);
 
 	return p->state != PROCESS_RUNNING || state == 'T' || state == 't';
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "base/clock.h"
+#include "base/patient.h"
 #include "process/sampling.h"
 #include "session/limit_enforce.h"
 #include "session/recorder.h"
@@ -37,18 +38,15 @@
 
 /* ---- acting on the target ------------------------------------------------ */
 
-bool thread_blocked(const struct thread *t) { return proc_state(t->tid, "stat") == 'D'; }
+bool thread_blocked(const struct thread *t) { return proc_state(t->tid) == 'D'; }
 
 bool thread_awaits_child(const struct thread *t)
 {
-	char *text;
+	raddr_t rsp, pc;
 	long nr;
 
-	if (!thread_blocked(t) || proc_read(t->tid, "syscall", &text) < 0)
-		return false;
-	nr = strtol(text, NULL, 10);
-	free(text);
-	return nr == SYS_vfork || nr == SYS_clone || nr == SYS_clone3;
+	return thread_blocked(t) && patient_sleeping(t->tid, &nr, &rsp, &pc) &&
+	       (nr == SYS_vfork || nr == SYS_clone || nr == SYS_clone3);
 }
 
 /*
@@ -443,7 +441,10 @@ int session_lend(struct session *s, struct process *p)
 
 #define CATCH_UP_TRIES 50
 
-/* Threads may start while we look: so it looks again until there is no new one. */
+/*
+ * Threads may start while we look: so it looks again until there is no new one. None can be seized
+ * while one of them executes a program that does not come.
+ */
 int session_seize_threads(struct session *s, struct process *p, pid_t pid, bool sharer)
 {
 	unsigned flags = child_flags(s, p);
@@ -451,14 +452,14 @@ int session_seize_threads(struct session *s, struct process *p, pid_t pid, bool 
 	int n = 0, err = 0;
 	pid_t *tid;
 
-	while (more) {
+	while (more && err != -ETIMEDOUT) {
 		more = false;
 		n = proc_threads(pid, &tid);
-		for (int i = 0; i < n; i++) {
+		for (int i = 0; i < n && err != -ETIMEDOUT; i++) {
 			struct thread *t;
 			int got = thread_find(s, tid[i]) ? -EBUSY : tracer_seize(tid[i], flags);
 
-			if (got && got != -EBUSY && !err)
+			if (got == -ETIMEDOUT || (got && got != -EBUSY && !err))
 				err = got;
 			t = got ? NULL : thread_add(s, tid[i], p, THREAD_RUNNING);
 			if (t)
@@ -478,6 +479,8 @@ int session_seize(struct session *s, struct process *p)
 
 	if (p->threads && !thread_find(s, p->pid)) /* its first thread has ended already */
 		p->via = s->thread[s->nthreads - 1].tid;
+	if (err == -ETIMEDOUT)
+		return -EINPROGRESS;
 	return p->threads ? 0 : err ? err : -ESRCH;
 }
 
@@ -555,22 +558,12 @@ int session_take_back(struct session *s, struct process *p)
 /* Of a blocked thread the kernel tells only its stack pointer and pc. 0 or -errno. */
 static int blocked_regs(const struct thread *t, struct user_regs_struct *regs)
 {
-	unsigned long long sp, pc;
-	const char *at;
-	char *text;
-	int n = 0;
+	raddr_t rsp, pc;
+	long nr;
 
-	if (proc_read(t->tid, "syscall", &text) < 0)
-		return -ESRCH;
-	at = strrchr(text, ' '); /* ... SP PC */
-	while (at && at > text && at[-1] != ' ')
-		at--;
-	if (at)
-		n = sscanf(at, "%llx %llx", &sp, &pc);
-	free(text);
-	if (n != 2)
+	if (!patient_sleeping(t->tid, &nr, &rsp, &pc))
 		return -EBUSY;
-	*regs = (struct user_regs_struct){ .rsp = sp, .rip = pc };
+	*regs = (struct user_regs_struct){ .rsp = rsp, .rip = pc };
 	return 0;
 }
 

@@ -132,15 +132,12 @@ enum others {
 
 static enum others others_of(const struct session *s, const struct process *p)
 {
-	char name[32];
-
 	for (size_t i = 0; i < s->nthreads; i++) {
 		const struct thread *t = &s->thread[i];
 
 		if (t->process != p || t->vfork_child || t->state == THREAD_EXITING)
 			continue;
-		snprintf(name, sizeof(name), "task/%d/stat", (int)t->tid);
-		switch (proc_state(p->pid, name)) {
+		switch (proc_state(t->tid)) {
 		case 0:
 		case 'X':
 		case 'Z': break;

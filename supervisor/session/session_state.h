@@ -151,8 +151,6 @@ void thread_resume(struct thread *t);	    /* from where it was made to stop */
 void thread_let_go(struct thread *t);	    /* detaches from it: it stays in the list */
 
 /* stops.c */
-/* whether A and B have one memory; OTHERWISE: the answer if one of them is gone */
-bool session_same_memory(pid_t a, pid_t b, bool otherwise);
 
 /* last_instant.c */
 struct event;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/patient.h"
 #include "base/proc.h"
 #include "tracee/tracer.h"
 #include "transport/heartbeat.h"
@@ -26,7 +27,7 @@
 /* Seizes PID, if it has P's memory. Whether it has, and all of it is ours. */
 static bool adopt(struct session *s, struct process *p, pid_t pid)
 {
-	return session_same_memory(p->via, pid, false) &&
+	return patient_same_memory(pid, p->via) &&
 	       (thread_find(s, pid) || session_seize_threads(s, p, pid, true) == 0);
 }
 

@@ -33,7 +33,8 @@
 
 /* ---- new threads and children -------------------------------------------- */
 
-bool session_same_memory(pid_t a, pid_t b, bool otherwise)
+/* (Both are stopped, so neither keeps us waiting.) OTHERWISE: the answer if one is gone. */
+static bool same_memory(pid_t a, pid_t b, bool otherwise)
 {
 	long r = syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
 
@@ -129,7 +130,7 @@ static struct process *fork_record(struct session *s, struct process *of, pid_t 
 /* Whether there is a live thread TID, which may be another one by now. */
 static bool is_alive(pid_t tid)
 {
-	char state = proc_state(tid, "stat");
+	char state = proc_state(tid);
 
 	return state && state != 'Z' && state != 'X';
 }
@@ -267,7 +268,7 @@ static void on_new(struct session *s, const struct event *e, struct thread *pare
 	struct process *of = parent->process, *p = of;
 	/* a thread that is ending has no memory that could be compared */
 	bool thread = same_process(of->pid, tid, e->kind == EVENT_CLONE),
-	     shared = thread || session_same_memory(e->tid, tid, e->kind != EVENT_FORK);
+	     shared = thread || same_memory(e->tid, tid, e->kind != EVENT_FORK);
 	struct thread *t = thread_find(s, tid);
 	bool waits = t && t->state == THREAD_UNANNOUNCED;
 	bool ends = t && t->state == THREAD_EXITING;

@@ -243,8 +243,8 @@ struct auxv {
 static void auxv_read(struct auxv *aux, pid_t pid)
 {
 	Elf64_auxv_t entry;
-	char *text = NULL;
-	ssize_t n = proc_read(pid, "auxv", &text);
+	char text[4096];
+	ssize_t n = patient_file(pid, "auxv", text, sizeof(text));
 
 	memset(aux, 0, sizeof(*aux));
 	if (n < 0)
@@ -256,7 +256,6 @@ static void auxv_read(struct auxv *aux, pid_t pid)
 		else if (entry.a_type == AT_BASE)
 			aux->base = entry.a_un.a_val;
 	}
-	free(text);
 }
 
 static unsigned roles_of(const struct module *m, const struct auxv *aux)

@@ -60,15 +60,14 @@ static bool ended(const char *status)
 
 static bool is_kernel_thread(pid_t pid)
 {
-	char *text, *p;
+	char text[1024], *p;
 	unsigned long flags = 0;
 
-	if (proc_read(pid, "stat", &text) < 0)
+	if (patient_file(pid, "stat", text, sizeof(text)) < 0)
 		return false;
 	p = strrchr(text, ')');
 	if (p)
 		sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags);
-	free(text);
 	return flags & KERNEL_THREAD;
 }
 
@@ -226,7 +225,7 @@ static pid_t check_threads(const struct line *l)
 /* VIA: a thread that lives. For when the kernel lets us: otherwise it hides the file. */
 static int check_program(const struct line *l, pid_t via, bool hooks_given)
 {
-	int err = 0, fd = outside_reopen(via, proc_open(via, "exe", O_PATH), OUTSIDE_DEBUG);
+	int err = 0, fd = outside_reopen(via, patient_open(via, "exe", O_PATH), OUTSIDE_DEBUG);
 	char why[256];
 	struct elf *elf;
 
@@ -304,6 +303,10 @@ int attach_refused(pid_t pid, int err, char *why, size_t len)
 		return refuse(&l, err, "it has ended");
 	if (err == -ETIMEDOUT)
 		return refuse(&l, err, PATIENT_LATE);
+	if (err == -EINPROGRESS)
+		return refuse(
+			&l, err,
+			"it executes a program, and waits for that, for a file system perhaps");
 	via = check_threads(&l); /* it has ended or got a tracer since */
 	return via < 0 ? via : why_refused(&l, err);
 }

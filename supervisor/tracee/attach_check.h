@@ -18,6 +18,7 @@ int attach_check(pid_t pid, bool hooks_given, char *why, size_t len) MUST_USE;
 
 /*
  * ptrace(2) has answered ERR (-errno) for PID, which attach_check() had let pass: the line to say.
+ * (-EINPROGRESS: nothing, as PID executes a program that does not come.)
  * Returns -errno as attach_check() would now, or ERR.
  */
 int attach_refused(pid_t pid, int err, char *why, size_t len);

@@ -7,10 +7,12 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 
+#include "arch/bounded_call.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/proc.h"
@@ -49,9 +51,12 @@ static int call(enum __ptrace_request request, pid_t tid, void *addr, void *data
 	return ptrace(request, tid, addr, data) < 0 ? -errno : 0;
 }
 
+#define SEIZE_MS 1000
+
+/* It waits for a thread of TID's process that executes a program, and that for a file system. */
 int tracer_seize(pid_t tid, unsigned flags)
 {
-	return call(PTRACE_SEIZE, tid, NULL, (void *)options(flags));
+	return (int)bounded_call(SEIZE_MS, SYS_ptrace, PTRACE_SEIZE, tid, 0, options(flags));
 }
 
 int tracer_flags(pid_t tid, unsigned flags)
@@ -328,7 +333,7 @@ int tracer_next(struct event *event)
  * A first thread that has ended tells nothing until the others have, who may wait for us in their
  * last stops.
  */
-static bool is_zombie(pid_t tid) { return proc_state(tid, "stat") == 'Z'; }
+static bool is_zombie(pid_t tid) { return proc_state(tid) == 'Z'; }
 
 int tracer_wait(pid_t tid, struct event *event, int ms)
 {

@@ -38,6 +38,7 @@ struct event {
 /* suspends its seccomp filters: needs CAP_SYS_ADMIN, and that we have no filter ourselves */
 #define TRACE_UNFILTERED 4u
 
+/* -ETIMEDOUT: its process executes a program that does not come */
 int tracer_seize(pid_t tid, unsigned flags) MUST_USE;
 
 /* Other FLAGS for a stopped tracee. */

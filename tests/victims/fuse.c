@@ -3,7 +3,7 @@
  * fuse - fuse DIR SOURCE SECONDS: serves the regular files in SOURCE at DIR, by the protocol of
  * /dev/fuse. What the kernel is told of them it may believe for SECONDS. Prints `ready`, and for
  * each line of its standard input `done`: `hold OPERATION` (lookup, getattr, open, read, statfs,
- * all): that is never answered from now on; `direct`: what is opened from now on is not to be cached;
+ * flush, all): that is never answered from now on; `direct`: what is opened from now on is not to be cached;
  * `asked`: `asked N`, how many were held. Ends with its standard input.
  */
 #define _GNU_SOURCE
@@ -99,7 +99,8 @@ static int is_held(uint32_t opcode)
 		      { "getattr", FUSE_GETATTR },
 		      { "open", FUSE_OPEN },
 		      { "read", FUSE_READ },
-		      { "statfs", FUSE_STATFS } };
+		      { "statfs", FUSE_STATFS },
+		      { "flush", FUSE_FLUSH } };
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
 		if (known[i].opcode == opcode &&

@@ -7,7 +7,6 @@ not answer any more, mtrun says so after a second, answers everything else, can 
 the program goes on. So it is, after ten seconds, where the server has a thread wait with the lock of
 the program's mappings held.
 """
-import ctypes
 import os
 import re
 import shutil
@@ -18,46 +17,15 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
 import mt
+from mounted import DIR, SOURCE, Server, begin, goes_on
 
 mt.need_mtrun()
 case = mt.cases(re.compile(sys.argv[1] if len(sys.argv) > 1 else ''))
 ENDS = 10       # seconds until mtrun has ended; it waits for one
 MOST = 20       # seconds an answer takes, however busy the machine is
-CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 1 << 14, 1 << 18, 2
-libc = ctypes.CDLL(None, use_errno=True)
-VICTIM, SERVER = mt.build('onfuse.c', extra='-ldl'), mt.build('fuse.c')
+VICTIM = mt.build('onfuse.c', extra='-ldl')
 LOCKS = mt.build('maplock.c')
 LIBRARY = mt.build('lib/plain_plugin.c', extra='-shared -fPIC', name='plain_plugin.so')
-DIR, SOURCE = f'{mt.tmp()}/mount', f'{mt.tmp()}/source'
-
-
-class Server:
-    def __init__(self, seconds):
-        self.p = mt.popen([SERVER, DIR, SOURCE, str(seconds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE)
-        self.works = self.p.stdout.readline() == b'ready\n'
-
-    def tell(self, command):
-        self.p.stdin.write(command.encode() + b'\n')
-        self.p.stdin.flush()
-        return self.p.stdout.readline().decode()
-
-    def end(self):
-        self.p.kill()
-        why = self.p.communicate()[1].decode()
-        libc.umount2(DIR.encode(), MNT_DETACH)
-        return why
-
-
-def turns(p):
-    p.stdin.write(b'\n')
-    p.stdin.flush()
-    return int(p.stdout.readline().split()[1])
-
-
-def goes_on(p, when):
-    before = turns(p)
-    return [] if mt.until(lambda: turns(p) > before, 10) else [f'it does not go on {when}']
 
 
 def timed(bad, a, command):
@@ -74,19 +42,12 @@ def victim(where=VICTIM):
     return p, p.stdout.readline()
 
 
-os.mkdir(DIR)
-os.mkdir(SOURCE)
+why = begin()
+if why:
+    mt.skip('fuse', why)
+    mt.finish()
 shutil.copy(LIBRARY, SOURCE)
 shutil.copy(VICTIM, SOURCE)
-if os.getuid() or libc.unshare(CLONE_NEWNS) or libc.mount(
-        b'none', b'/', None, MS_REC | MS_PRIVATE, None):
-    mt.skip('fuse', 'no mount namespace of its own here')
-    mt.finish()
-server = Server(1)
-if not server.works:
-    mt.skip('fuse', f'no FUSE here: {server.end().strip()}')
-    mt.finish()
-server.end()
 
 for SECONDS in 0, 1000:
     for ON in 'library', 'program':
