@@ -1099,7 +1099,7 @@ static bool entry_below(uint64_t slot)
 noinline enum nesting nesting(const struct wire_thread *t, const struct entry *e)
 {
 	struct wire_range r = { (uint64_t)e & ~4095ull, ((uint64_t)e & ~4095ull) + 4096 };
-	uint64_t marked = t->mark & ~7ull, inner = 0;
+	uint64_t marked = t->mark & ~7ull, inner = 0, from = (uint64_t)e;
 	bool signalled = false;
 	enum step s = STEP_ON;
 	struct cursor c;
@@ -1114,13 +1114,17 @@ noinline enum nesting nesting(const struct wire_thread *t, const struct entry *e
 		s = step(&c, &r, true);
 		if (s != STEP_ON)
 			break;
-		signalled |= (c.pc & WIRE_PC_EXACT) != 0;
+		if (c.pc & WIRE_PC_EXACT) {
+			signalled = true;
+			from = c.rsp;
+		}
 	}
 	/*
 	 * Where unwind information is missing or wrong, the frame may still be above on this stack:
-	 * close, unless the kernel's signal frame with all its registers is between.
+	 * close, unless the kernel's signal frame with all its registers is between. A handler may
+	 * have interrupted any instruction, also one for which a made-up rule finds an end.
 	 */
-	if (s != STEP_LOST || marked <= (uint64_t)e || !entry_below(marked))
+	if ((s != STEP_LOST && !signalled) || marked <= from || !entry_below(marked))
 		return STALE;
 	if (signalled)
 		return SIGNALLED;

@@ -633,12 +633,15 @@ static enum nesting nesting_ref(uint64_t marked, const struct entry *e)
 {
 	static const int below[] = { 16, 64, 96, 112 };
 	struct state c = state_of(e);
-	uint64_t inner = 0;
+	uint64_t inner = 0, from = (uint64_t)e;
 	bool signalled = false;
 	enum step s = STEP_ON;
 
 	for (; s == STEP_ON; s = step_ref(&c)) {
-		signalled |= (c.pc & WIRE_PC_EXACT) != 0;
+		if (c.pc & WIRE_PC_EXACT) {
+			signalled = true;
+			from = c.rsp;
+		}
 		if (c.slot == marked && blob_ref(inner))
 			return signalled ? SIGNALLED : NESTED;
 		if (!signalled && marked > (uint64_t)e && c.slot >= marked)
@@ -646,8 +649,9 @@ static enum nesting nesting_ref(uint64_t marked, const struct entry *e)
 		inner = c.pc;
 	}
 	/* no way to go on; but the entry's own frame is still there, not far above, or past a signal */
-	if (s == STEP_LOST && marked > (uint64_t)e && (signalled || marked < (uint64_t)e + 4096) &&
-	    area_of(marked - 16) && area_of(marked - 112))
+	if ((s == STEP_LOST || signalled) && marked > from &&
+	    (signalled || marked < (uint64_t)e + 4096) && area_of(marked - 16) &&
+	    area_of(marked - 112))
 		for (int i = 0; i < 4; i++)
 			if (blob_ref(*word(marked - (uint64_t)below[i])))
 				return signalled ? SIGNALLED : NESTED;
