@@ -621,8 +621,8 @@ static ssize_t knock(const struct reader *r, raddr_t addr)
 /*
  * Waits until the lock of PID's mappings is free, so that death ends it. The wait of
  * process_vm_readv(2) for that lock nothing ends, and as long as a thread of ours is in it we
- * cannot end either. So one knocks first, and again where that has taken long, as it also does where
- * processors are busy. Whether it was free at once.
+ * cannot end either. So one knocks first, and again where that has taken long, as it also does
+ * where processors are busy. Whether it was free at once.
  */
 static bool is_free(pid_t pid, raddr_t addr)
 {
