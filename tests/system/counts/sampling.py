@@ -87,21 +87,30 @@ def agree(r):
     return bad
 
 
-def error(count, size, period):
+def by_theory(count, size, period):
+    """
+    The least and the most that one standard deviation can be of blocks that were told as COUNT. Each that is sampled
+    stands for 1/p, which is no whole number, so for one more or one less at random: how many were sampled is not
+    known from COUNT alone.
+    """
     p = -math.expm1(-size / period)
-    return math.sqrt(count * (1 - p) / p) * size
+    each, part = 1 / p, math.fmod(1 / p, 1)
+    chance = Z * math.sqrt(count / each * part * (1 - part))
+    fewest = max(count / math.ceil(each), (count - chance) / each)
+    most = min(count / math.floor(each), (count + chance) / each)
+    return [math.sqrt(n * (1 - p)) / p * size * (1 + one / count) for n, one in ((fewest, -1), (most, 1))]
 
 
 def errors(told, period):
     """
-    Problems of the errors that rows have: one standard deviation, by theory, of as many blocks as were told. Their size is known to it as bytes by blocks, which are
-    whole: of ten that are sampled, each of which stands for 1.01, now and then one counts twice, and then they are smaller by a tenth.
+    Problems of the errors that rows have. The size of the blocks is known to them as bytes by blocks, which are whole,
+    so they may differ by a tenth.
     """
     bad = []
     for name, size in LIVE_SIZE.items():
         row = told.get(name)
         if row and row['count'] > 1:
-            least, most = sorted(error(row['count'], size * (1 + one / row['count']), period) for one in (-1, 1))
+            least, most = by_theory(row['count'], size, period)
             if not least * 0.9 - 1 <= row['error'] <= most * 1.1 + 1:
                 bad.append(f'{name}: error {row["error"]}, should be {least:.0f} to {most:.0f}')
     return bad
