@@ -89,9 +89,9 @@ def agree(r):
 
 def by_theory(count, size, period):
     """
-    The least and the most that one standard deviation can be of blocks that were told as COUNT. Each that is sampled
-    stands for 1/p, which is no whole number, so for one more or one less at random: how many were sampled is not
-    known from COUNT alone.
+    The least and the most that one standard deviation can be of blocks that were told as COUNT. Each that is
+    sampled stands for 1/p, which is no whole number, so for one more or one less at random: how many were
+    sampled is not known from COUNT alone.
     """
     p = -math.expm1(-size / period)
     each, part = 1 / p, math.fmod(1 / p, 1)
@@ -103,8 +103,8 @@ def by_theory(count, size, period):
 
 def errors(told, period):
     """
-    Problems of the errors that rows have. The size of the blocks is known to them as bytes by blocks, which are whole,
-    so they may differ by a tenth.
+    Problems of the errors that rows have. The size of the blocks is known to them as bytes by blocks, which are
+    whole, so they may differ by a tenth.
     """
     bad = []
     for name, size in LIVE_SIZE.items():
