@@ -103,8 +103,8 @@ def by_theory(count, size, period):
 
 def errors(told, period):
     """
-    Problems of the errors that rows have. The size of the blocks is known to them as bytes by blocks, which are
-    whole, so they may differ by a tenth.
+    Problems of the errors that rows have. The size of the blocks is known to them as bytes by blocks, which
+    are whole, so they may differ by a tenth.
     """
     bad = []
     for name, size in LIVE_SIZE.items():
