@@ -91,7 +91,10 @@ ssize_t patient_link(pid_t pid, const char *name, char *buf, size_t size) MUST_U
 bool patient_same_namespace(pid_t pid, const char *name);
 /* Whether PID has the memory of OTHER; false: that is not to be known. */
 bool patient_same_memory(pid_t pid, pid_t other);
-/* The stack pointer and the pc of thread TID if it is in a system call; false: it runs. */
+/*
+ * The number of the system call that thread TID is in (-1: it waits outside of one), its stack
+ * pointer and its pc. False: it runs, or that is not to be known.
+ */
 bool patient_sleeping(pid_t tid, long *nr, raddr_t *rsp, raddr_t *pc) MUST_USE;
 
 /*
