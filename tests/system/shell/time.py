@@ -36,8 +36,8 @@ def script(cmd, text, opts=(), **kw):
 
 def spikes():
     """
-    A machine that leaves mtrun no processor for some ms dates a spike wrongly, by as much. Where only that is wrong the
-    program is run again, twice at most.
+    A machine that leaves mtrun no processor for some ms dates a spike wrongly, by as much. Where only that is
+    wrong the program is run again, twice at most.
     """
     for _ in range(3):
         bad, lost = spiked()
@@ -213,7 +213,8 @@ def plots():
     path = mt.build('spikes.c', 'gcc')
     for columns, lines, locale in ((80, 24, 'C.UTF-8'), (200, 60, 'C.UTF-8'), (80, 24, 'C'), (200, 50, 'C'), (41, 12, 'C')):
         env = dict(os.environ, COLUMNS=str(columns), LINES=str(lines), LC_ALL=locale, LANG=locale)
-        r = script([path, '5', '%D/ask'], 'wait exit\ntimeline --plot > %D/p\ntimeline --plot --from -700ms --to -1ms > %D/q', env=env)
+        r = script([path, '5', '%D/ask'],
+                   'wait exit\ntimeline --plot > %D/p\ntimeline --plot --from -700ms --to -1ms > %D/q', env=env)
         bad = []
         for f in 'pq':
             text = r.file(f).splitlines()
