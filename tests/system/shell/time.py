@@ -214,7 +214,8 @@ def plots():
     for columns, lines, locale in ((80, 24, 'C.UTF-8'), (200, 60, 'C.UTF-8'), (80, 24, 'C'), (200, 50, 'C'), (41, 12, 'C')):
         env = dict(os.environ, COLUMNS=str(columns), LINES=str(lines), LC_ALL=locale, LANG=locale)
         r = script([path, '5', '%D/ask'],
-                   'wait exit\ntimeline --plot > %D/p\ntimeline --plot --from -700ms --to -1ms > %D/q', env=env)
+                   'wait exit\ntimeline --plot > %D/p\ntimeline --plot --from -700ms --to -1ms > %D/q',
+                   env=env)
         bad = []
         for f in 'pq':
             text = r.file(f).splitlines()
