@@ -50,6 +50,14 @@ static inline uint64_t call6(const struct wire_hook *h, const uint64_t *a)
 	return ((fn6)h->orig)(a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
+/*
+ * entry.S: a call that is not to be counted, or whose thread has no slot, goes on as if there were no
+ * hook. The thread does not come back here, so it needs no mark.
+ */
+_Noreturn void leave_hook3(uint64_t a, uint64_t b, uint64_t c, const struct wire_hook *h,
+			   const struct entry *e);
+_Noreturn void leave_hook6(const uint64_t *a, const struct wire_hook *h, const struct entry *e);
+
 /* ---- who is counting ----------------------------------------------------- */
 
 struct scope {
@@ -109,13 +117,13 @@ static inline void mark_none(struct scope s)
 }
 
 /*
- * A real function is called without an event. Its thread is marked all the same: whoever unmaps the
- * trampoline must know that the thread will come back here. False: it is marked already, or has no
- * slot.
+ * A real function is called around which there is something to do, but no event. Its thread is
+ * marked all the same: whoever unmaps the trampoline must know that the thread will come back here.
+ * False: it is marked already.
  */
 static inline bool mark_plain(struct wire_thread *t, const struct entry *e)
 {
-	if (!t || t->mark)
+	if (t->mark)
 		return false;
 	store(&t->mark, (uint64_t)&e->ra);
 	return true;

@@ -493,6 +493,60 @@ entry_raw:
 	.size	entry_raw, . - entry_raw
 
 /*
+ * leave_hook3(a, b, c, hook, entry), leave_hook6(args, hook, entry): a call that is not counted goes
+ * on as if the hook had never been entered, with the arguments A, B, C or ARGS. So a thread that is
+ * in the real function is not inside, and needs no mark.
+ */
+	.macro	leave_from entry
+	mov	rsp, \entry
+	.cfi_def_cfa rsp, 56
+	.cfi_offset r15, -16
+	.cfi_offset r14, -24
+	.cfi_offset r13, -32
+	.cfi_offset r12, -40
+	.cfi_offset rbx, -48
+	.cfi_offset rbp, -56
+	.irp	r, rbp, rbx, r12, r13, r14, r15
+	pop	\r
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore \r
+	.endr
+	.endm
+
+	.globl	leave_hook3
+	.hidden	leave_hook3
+	.type	leave_hook3, @function
+	.balign	16
+leave_hook3:
+	.cfi_startproc
+	mov	r11, rcx
+	leave_from r8
+	xor	r9d, r9d			/* see entry_says_new */
+	jmp	[r11 + HOOK_ORIG]
+	.cfi_endproc
+	.size	leave_hook3, . - leave_hook3
+
+	.globl	leave_hook6
+	.hidden	leave_hook6
+	.type	leave_hook6, @function
+	.balign	16
+leave_hook6:
+	.cfi_startproc
+	mov	r11, rsi
+	mov	r10, rdx
+	mov	rax, rdi
+	mov	rdi, [rax]
+	mov	rsi, [rax + 8]
+	mov	rdx, [rax + 16]
+	mov	rcx, [rax + 24]
+	mov	r8, [rax + 32]
+	mov	r9, [rax + 40]
+	leave_from r10
+	jmp	[r11 + HOOK_ORIG]
+	.cfi_endproc
+	.size	leave_hook6, . - leave_hook6
+
+/*
  * call_framed(fn, a, b, c, entry): fn(a, b, c) with rbp at a frame that has the caller's rbp and
  * the hook's return address. So whoever follows frame pointers comes from here to the hook's
  * caller.

@@ -371,8 +371,9 @@ static noinline uint64_t malloc_any(uint64_t a, uint64_t b, uint64_t c, const st
 {
 	struct scope s = scope_enter(e);
 
-	return s.t ? malloc_counted(s, limited(LIMIT_BLOCKS), family, a, b, c, h, e)
-		   : call3(h, a, b, c);
+	if (!s.t)
+		leave_hook3(a, b, c, h, e);
+	return malloc_counted(s, limited(LIMIT_BLOCKS), family, a, b, c, h, e);
 }
 
 uint64_t hook_malloc(uint64_t size, uint64_t b, uint64_t c, const struct wire_hook *h,
@@ -424,22 +425,14 @@ static inline __attribute__((always_inline)) uint64_t free_counted(struct scope 
 	return ret;
 }
 
-static noinline uint64_t free_unseen(struct wire_thread *t, uint64_t p, uint64_t b, uint64_t c,
-				     const struct wire_hook *h, const struct entry *e)
-{
-	bool marked = mark_plain(t, e);
-	uint64_t ret = call3(h, p, b, c);
-
-	unmark_plain(t, marked);
-	return ret;
-}
-
 static noinline uint64_t free_any(uint64_t p, uint64_t b, uint64_t c, const struct wire_hook *h,
 				  const struct entry *e, uint32_t family)
 {
 	struct scope s = scope_enter(e);
 
-	return s.t && p ? free_counted(s, family, p, b, c, h, e) : free_unseen(s.t, p, b, c, h, e);
+	if (!s.t || !p)
+		leave_hook3(p, b, c, h, e);
+	return free_counted(s, family, p, b, c, h, e);
 }
 
 /* unusual() is asked while the thread is busy, so that whoever switches something on can wait. */
@@ -480,8 +473,9 @@ static inline __attribute__((always_inline)) uint64_t give_any(enum shape shape,
 {
 	struct scope s = scope_enter(e);
 
-	return likely(s.t) ? give(s, shape, limited(LIMIT_BLOCKS), FAMILY_HEAP, size, a, b, c, h, e)
-			   : call3(h, a, b, c);
+	if (unlikely(!s.t))
+		leave_hook3(a, b, c, h, e);
+	return give(s, shape, limited(LIMIT_BLOCKS), FAMILY_HEAP, size, a, b, c, h, e);
 }
 
 /* N * SIZE. IF_NONE: it overflows; the real function will see that and fail by itself. */
@@ -627,7 +621,7 @@ uint64_t hook_realloc(uint64_t old, uint64_t size, uint64_t c, const struct wire
 	struct resize r;
 
 	if (unlikely(!s.t))
-		return call3(h, old, size, c);
+		leave_hook3(old, size, c, h, e);
 	if (!old)
 		return give(s, SIZE_SECOND, charges, FAMILY_HEAP, size, old, size, c, h, e);
 	r = resize_begin(s, e, charges, FAMILY_HEAP, wire_told(old), size);
@@ -644,7 +638,7 @@ uint64_t hook_reallocarray(uint64_t old, uint64_t n, uint64_t size, const struct
 	uint64_t total;
 
 	if (unlikely(!s.t))
-		return call3(h, old, n, size);
+		leave_hook3(old, n, size, h, e);
 	if (!old)
 		return give(s, SIZE_SECOND, charges, FAMILY_HEAP, product(n, size, 0), old, n, size,
 			    h, e);
@@ -712,7 +706,7 @@ uint64_t hook_generic(uint64_t *a, const struct wire_hook *h, const struct entry
 	struct resize r;
 
 	if (unlikely(!s.t))
-		return call6(h, a);
+		leave_hook6(a, h, e);
 	switch (h->kind) {
 	case HOOK_GENERIC_FREE: return generic_free(s, *at, a, h, e);
 	case HOOK_GENERIC_CALLOC: return generic_give(s, at, product(*at, *next, 0), a, h, e);

@@ -62,10 +62,14 @@ uint64_t hook_prctl(uint64_t *a, const struct wire_hook *h, const struct entry *
 {
 	bool applies = seccomp_applies(h->arg ? __NR_seccomp : __NR_prctl, a);
 	struct wire_thread *t = thread_calling(); /* its slot, while gettid may still be called */
-	bool marked = mark_plain(t, e);
 	uint32_t was = seccomp_begin(t, applies);
-	uint64_t ret = seccomp_done(was, call6(h, a));
+	uint64_t ret;
+	bool marked;
 
+	if (!t)
+		leave_hook6(a, h, e);
+	marked = mark_plain(t, e);
+	ret = seccomp_done(was, call6(h, a));
 	unmark_plain(t, marked);
 	return ret;
 }
@@ -78,8 +82,8 @@ enum { K_PTRACE_TRACEME = 0, K_PTRACE_ATTACH = 16, K_PTRACE_SEIZE = 0x4206 };
 
 static uint64_t trace_begin(struct wire_thread *t, uint64_t request, uint64_t pid)
 {
-	if (!t || ((int)request != K_PTRACE_TRACEME && (int)request != K_PTRACE_ATTACH &&
-		   (int)request != K_PTRACE_SEIZE))
+	if ((int)request != K_PTRACE_TRACEME && (int)request != K_PTRACE_ATTACH &&
+	    (int)request != K_PTRACE_SEIZE)
 		return TRACE_GO;
 	return ask(t, &(struct question){ ASK_TRACE,
 					  { (uint32_t)request, (uint32_t)pid,
@@ -89,9 +93,13 @@ static uint64_t trace_begin(struct wire_thread *t, uint64_t request, uint64_t pi
 uint64_t hook_ptrace(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
 	struct wire_thread *t = thread_calling();
-	bool marked = mark_plain(t, e);
-	uint64_t ret = trace_begin(t, a[0], a[1]) == TRACE_DONE ? 0 : call6(h, a);
+	uint64_t ret;
+	bool marked;
 
+	if (!t)
+		leave_hook6(a, h, e);
+	marked = mark_plain(t, e);
+	ret = trace_begin(t, a[0], a[1]) == TRACE_DONE ? 0 : call6(h, a);
 	unmark_plain(t, marked);
 	return ret;
 }
@@ -109,7 +117,7 @@ uint64_t hook_leak_check(uint64_t a, uint64_t b, uint64_t c, const struct wire_h
 
 	/* one check calls the other: the outer one has asked */
 	if (!s.t || s.minimal)
-		return call3(h, a, b, c);
+		leave_hook3(a, b, c, h, e);
 	mark_call(s, e);
 	answer = ask(s.t, &(struct question){ ASK_LEND, { 0 } });
 	if (answer != LENT_NOT)
@@ -185,11 +193,15 @@ uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry
 		struct wire_thread *self = thread_calling();
 
 		was = seccomp_begin(self, seccomp_applies(a[0], a + 1));
+		if (!self)
+			leave_hook6(a, h, e);
 		return seccomp_done(was, syscall_plain(self, h, e, a));
 	}
 	if (a[0] == __NR_ptrace) {
 		struct wire_thread *self = thread_calling();
 
+		if (!self)
+			leave_hook6(a, h, e);
 		return trace_begin(self, a[1], a[2]) == TRACE_DONE ? 0
 								   : syscall_plain(self, h, e, a);
 	}
@@ -198,7 +210,7 @@ uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry
 		return 0;
 	memory_leaves(a[0], a + 1);
 	if (!s.t)
-		return call_syscall(h, e, a);
+		leave_hook6(a, h, e);
 	switch (a[0]) {
 	case __NR_mmap:
 		charged = map_begin(s, e, a + 1);
@@ -218,7 +230,7 @@ uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry
 		return protect_done(s, e, charged, call_syscall(h, e, a), a + 1);
 	case __NR_brk: return syscall_break(s, h, e, a);
 	}
-	return syscall_plain(s.t, h, e, a);
+	leave_hook6(a, h, e);
 }
 
 /* ---- system calls by the program's own instruction ----------------------- */
@@ -278,23 +290,31 @@ static uint64_t raw_break(struct scope s, const struct entry *e, uint64_t *a)
 	return ret;
 }
 
-static void raw_forbids(const struct entry *e, uint64_t *a)
+static bool raw_forbids(const struct entry *e, uint64_t *a)
 {
 	struct wire_thread *t = thread_calling(); /* its slot, while gettid may still be called */
-	bool marked = mark_plain(t, e);
 	uint32_t was = seccomp_begin(t, seccomp_applies(a[RAW_NUMBER], a));
+	bool marked;
 
+	if (!t)
+		return false;
+	marked = mark_plain(t, e);
 	a[RAW_NUMBER] = seccomp_done(was, call_raw(a));
 	unmark_plain(t, marked);
+	return true;
 }
 
-static void raw_traces(const struct entry *e, uint64_t *a)
+static bool raw_traces(const struct entry *e, uint64_t *a)
 {
 	struct wire_thread *t = thread_calling();
-	bool marked = mark_plain(t, e);
+	bool marked;
 
+	if (!t)
+		return false;
+	marked = mark_plain(t, e);
 	a[RAW_NUMBER] = trace_begin(t, a[0], a[1]) == TRACE_DONE ? 0 : call_raw(a);
 	unmark_plain(t, marked);
+	return true;
 }
 
 /* Only the numbers that entry.S lets through come here. See hook.h for the result. */
@@ -306,14 +326,10 @@ bool hook_raw(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 
 	(void)h;
 	a[RAW_NUMBER] = nr;
-	if (nr == __NR_prctl || nr == __NR_seccomp) {
-		raw_forbids(e, a);
-		return true;
-	}
-	if (nr == __NR_ptrace) {
-		raw_traces(e, a);
-		return true;
-	}
+	if (nr == __NR_prctl || nr == __NR_seccomp)
+		return raw_forbids(e, a);
+	if (nr == __NR_ptrace)
+		return raw_traces(e, a);
 	if (GUARD->armed != ARMED_ON)
 		return false;
 	s = scope_calling(e);

@@ -303,7 +303,7 @@ uint64_t hook_mmap(uint64_t *a, const struct wire_hook *h, const struct entry *e
 	spares_ours(s, e, __NR_mmap, a);
 	memory_leaves(__NR_mmap, a);
 	if (!s.t)
-		return call6(h, a);
+		leave_hook6(a, h, e);
 	charged = map_begin(s, e, a);
 	return map_done(s, e, charged, call6(h, a), a);
 }
@@ -316,13 +316,8 @@ uint64_t hook_munmap(uint64_t addr, uint64_t length, uint64_t c, const struct wi
 	if (spares_ours(s, e, __NR_munmap, (uint64_t[2]){ addr, length }))
 		return 0;
 	forget(addr, length);
-	if (!s.t || !valid_range(addr, length)) {
-		bool marked = mark_plain(s.t, e);
-		uint64_t ret = call3(h, addr, length, c);
-
-		unmark_plain(s.t, marked);
-		return ret;
-	}
+	if (!s.t || !valid_range(addr, length))
+		leave_hook3(addr, length, c, h, e);
 	unmap_begin(s, e, addr, length);
 	return unmap_done(s, e, call3(h, addr, length, c), addr, length);
 }
@@ -334,13 +329,8 @@ uint64_t hook_mremap(uint64_t *a, const struct wire_hook *h, const struct entry 
 
 	spares_ours(s, e, __NR_mremap, a);
 	memory_leaves(__NR_mremap, a);
-	if (!s.t || !valid_range(a[0], a[1] ? a[1] : 1)) {
-		bool marked = mark_plain(s.t, e);
-		uint64_t ret = call6(h, a);
-
-		unmark_plain(s.t, marked);
-		return ret;
-	}
+	if (!s.t || !valid_range(a[0], a[1] ? a[1] : 1))
+		leave_hook6(a, h, e);
 	charged = remap_begin(s, e, a);
 	return remap_done(s, e, charged, call6(h, a), a);
 }
@@ -355,7 +345,7 @@ uint64_t hook_mprotect(uint64_t addr, uint64_t length, uint64_t prot, const stru
 		return 0;
 	memory_leaves(__NR_mprotect, a);
 	if (!s.t)
-		return call3(h, addr, length, prot);
+		leave_hook3(addr, length, prot, h, e);
 	charged = protect_begin(s, e, a);
 	return protect_done(s, e, charged, call3(h, a[0], a[1], a[2]), a);
 }
@@ -368,7 +358,7 @@ uint64_t hook_brk(uint64_t addr, uint64_t b, uint64_t c, const struct wire_hook 
 
 	forget_break(addr, old);
 	if (!s.t)
-		return call3(h, addr, b, c);
+		leave_hook3(addr, b, c, h, e);
 	charged = break_begin(s, e, old ? (int64_t)(addr - old) : 0);
 	ret = call3(h, charged == ROOM_NONE ? IMPOSSIBLE_MAP : addr, b, c);
 	break_done(s, e, charged, (int)ret == 0 && old ? addr : old, old);
@@ -386,7 +376,7 @@ uint64_t hook_sbrk(uint64_t increment, uint64_t b, uint64_t c, const struct wire
 		forget_break(old ? old + increment : 4096, old);
 	}
 	if (!s.t)
-		return call3(h, increment, b, c);
+		leave_hook3(increment, b, c, h, e);
 	charged = break_begin(s, e, (int64_t)increment);
 	/* it calls brk */
 	ret = call3(h, charged == ROOM_NONE ? IMPOSSIBLE_MAP : increment, b, c);

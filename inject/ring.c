@@ -14,6 +14,12 @@
  * thread's end (it holds the thread in its exit stop meanwhile, so that no other thread can come
  * with the same %fs before).
  *
+ * The finder is a hash table with open addressing. Each slot in use is in it, but for the moment
+ * after it was taken; a handler that comes then looks at all slots. An entry is never emptied, so a
+ * search may end at an empty one; one whose slot has another owner is passed by, and taken by the
+ * next who needs one. A thread for which no slot is left costs the program no more than a search in
+ * the finder for each call: `full` says that there is none, until the supervisor sets one free.
+ *
  * Up to `until` a thread writes without a look at `tail`. There it looks again: it rings the bell
  * if its ring is more than half full, so that the reader has the other half's time to wake up. A
  * thread whose small ring was filled once takes a big one (big.c).
@@ -168,20 +174,18 @@ static bool slot_take(struct wire_thread *t, uint64_t fs)
 							 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-/* The slot of FS, or else the lowest free one. NULL: none is left. */
-static struct wire_thread *slot_of(uint64_t fs)
+/* Takes the lowest free slot for FS. NULL: none is left (*ALL), or no more can be mapped. */
+static struct wire_thread *slot_free(uint64_t fs, bool *all)
 {
 	struct wire_process *p = PROC;
-	uint32_t high = load(&p->threads_high);
 
-	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++)
-		if (load(&p->thread[i].fs) == fs)
-			return &p->thread[i];
+	*all = false;
 	for (uint32_t i = 0; i < WIRE_THREADS; i++) {
 		struct wire_thread *t = &p->thread[i];
+		uint32_t high;
 
 		if (i >= load(&p->slots) && !slots_reach(i))
-			break;
+			return NULL;
 		if (!slot_take(t, fs))
 			continue;
 		high = load(&p->threads_high);
@@ -192,30 +196,71 @@ static struct wire_thread *slot_of(uint64_t fs)
 		slot_begin(t);
 		return t;
 	}
-	__atomic_add_fetch(&p->no_slot, 1, __ATOMIC_RELAXED);
+	*all = true;
 	return NULL;
 }
 
-#define PROBES 8u
+/* The slot of FS, or else a free one. NULL: none is left. */
+static struct wire_thread *slot_of(uint64_t fs)
+{
+	struct wire_process *p = PROC;
+	uint32_t high = load(&p->threads_high);
+	struct wire_thread *t;
+	bool all;
+
+	for (uint32_t i = 0; i < high && i < WIRE_THREADS; i++)
+		if (load(&p->thread[i].fs) == fs)
+			return &p->thread[i];
+	t = slot_free(fs, &all);
+	if (t || !all)
+		return t;
+	/* one that was set free since we looked is found now, or `full` is cleared after this */
+	__atomic_store_n(&p->full, 1, __ATOMIC_SEQ_CST);
+	t = slot_free(fs, &all);
+	if (t)
+		__atomic_store_n(&p->full, 0, __ATOMIC_SEQ_CST);
+	return t;
+}
+
+/* Whether an entry of the finder names a slot of the thread that it names. */
+static bool is_right(uint64_t v)
+{
+	return load(&PROC->thread[v & (WIRE_THREADS - 1)].fs) == v >> 16;
+}
+
+static void finder_add(uint64_t fs, uint32_t at, const struct wire_thread *t)
+{
+	uint64_t ours = fs << 16 | (uint64_t)(t - PROC->thread);
+
+	for (uint32_t i = 0; i < WIRE_FINDER; i++) {
+		uint64_t *e = &PROC->finder[(at + i) & (WIRE_FINDER - 1)], v = load(e);
+
+		if ((!v || !is_right(v)) &&
+		    __atomic_compare_exchange_n(e, &v, ours, false, __ATOMIC_ACQ_REL,
+						__ATOMIC_RELAXED))
+			return;
+	}
+}
 
 noinline struct wire_thread *slot_find(uint64_t fs, uint32_t at)
 {
 	struct wire_process *p = PROC;
-	uint64_t *vacant = NULL;
-	struct wire_thread *t;
+	struct wire_thread *t = NULL;
 
-	for (uint32_t i = 0; i < PROBES; i++) {
-		uint64_t *e = &p->finder[(at + i) & (WIRE_FINDER - 1)], v = load(e);
+	for (uint32_t i = 0; i < WIRE_FINDER; i++) {
+		uint64_t v = load(&p->finder[(at + i) & (WIRE_FINDER - 1)]);
 
-		t = &p->thread[v & (WIRE_THREADS - 1)];
-		if (v >> 16 == fs && load(&t->fs) == fs)
-			return t;
-		if (!vacant && (!v || load(&t->fs) != v >> 16))
-			vacant = e;
+		if (!v)
+			break;
+		if (v >> 16 == fs && is_right(v))
+			return &p->thread[v & (WIRE_THREADS - 1)];
 	}
-	t = slot_of(fs);
+	if (!load(&p->full))
+		t = slot_of(fs);
 	if (t)
-		store(vacant ? vacant : &p->finder[at], fs << 16 | (uint64_t)(t - p->thread));
+		finder_add(fs, at, t);
+	else
+		__atomic_add_fetch(&p->no_slot, 1, __ATOMIC_RELAXED);
 	return t;
 }
 

@@ -55,7 +55,7 @@
 #include "wire_thread.h"
 
 #define WIRE_MAGIC   0x316e7572746d0000ull /* "\0\0mtrun1" */
-#define WIRE_VERSION 10
+#define WIRE_VERSION 11
 
 /* ---- the beacon: written by mtrun; only `bell` is written by the target ---- */
 
@@ -161,13 +161,14 @@ struct wire_process {
 	uint32_t calls;
 	uint32_t no_slot;      /* events lost because all thread slots were taken */
 	uint32_t threads_high; /* slots that were ever used lie below this */
+	uint32_t full;	       /* no slot is free; cleared by whoever sets one free */
 	/*
 	 * bytes granted to handlers (ROOM_SIGNAL) whose event was stored, or whose call failed;
 	 * after the event
 	 */
 	uint64_t signal_settled;
 	uint64_t pad2[4];
-	/* thread pointer << 16 | slot: a hint, right if the slot has that `fs` */
+	/* thread pointer << 16 | slot, right if the slot has that `fs`; 0: empty. See inject/ring.c */
 	uint64_t finder[WIRE_FINDER];
 	/* by which slot each of the big ones was taken, counted from 1; 0: it is free */
 	uint32_t big_owner[WIRE_BIGS];

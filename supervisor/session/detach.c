@@ -45,7 +45,6 @@ struct inside { /* what it takes to tell */
 	struct code_cave cave[CAVE_MOST];
 	size_t ncaves;
 	bool handlers;
-	bool unmarked; /* some threads have no slot, and so no mark */
 	struct hook_mark *mark;
 	uint32_t *tid; /* as the thread itself has it */
 	size_t nmarks;
@@ -122,7 +121,6 @@ static int inside_init(struct inside *in, const struct process *p)
 		return err;
 	err = read_marks(in);
 	in->ncaves = cave_find(p->via, in->cave);
-	in->unmarked = p->agent && read_u32(p, offsetof(struct wire_process, no_slot)) != 0;
 	return err;
 }
 
@@ -169,8 +167,6 @@ static bool is_inside(const struct inside *in, const struct user_regs_struct *re
 	pid_t pid = in->p->via;
 
 	if (is_ours(in, regs->rip) || (in->handlers && sigframe_any(pid, regs->rsp, is_ours, in)))
-		return true;
-	if (in->unmarked && stack_any(pid, regs->rsp, is_ours, in))
 		return true;
 	return is_marked(in, regs, in->handlers && sigframe_any(pid, regs->rsp, any, NULL));
 }

@@ -278,7 +278,8 @@ void shared_slot_free(struct shared *s, uint32_t slot)
 	for (uint32_t i = 0; i < n && i < WIRE_BIGS; i++)
 		if (__atomic_load_n(&s->wire->big_owner[i], __ATOMIC_RELAXED) == slot + 1)
 			__atomic_store_n(&s->wire->big_owner[i], 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&t->fs, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&t->fs, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->wire->full, 0, __ATOMIC_SEQ_CST);
 }
 
 /* ---- questions ----------------------------------------------------------- */

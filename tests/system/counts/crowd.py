@@ -5,7 +5,8 @@
 crowd.py - many threads: what they have allocated is counted exactly, and what mtrun takes in the program for them
 is as much as they need. A thousand that allocate a little take some of its addresses and memory, those that come
 and go one after the other nearly none, and the busy ones no more than the large rings that they fill. And
-however much they have to tell, a signal to mtrun is taken at once.
+however much they have to tell, a signal to mtrun is taken at once. More threads than there is room for lose
+events, which is said; that neither slows the program down nor keeps mtrun in it.
 """
 import os
 import re
@@ -88,5 +89,46 @@ def signalled(name, threads):
 
 if mt.build('crowd.c'):
     signalled('64 busy threads, and a signal', 64)
+
+SLOTS = 8192            # as the man page has it
+THRONG = SLOTS + 300
+
+
+def rate(v):
+    """Pairs a second that V, a throng.c, makes."""
+    def told():
+        v.stdin.write(b'\n')
+        v.stdin.flush()
+        return int(v.stdout.readline())
+
+    before, began = told(), time.monotonic()
+    time.sleep(2)
+    return (told() - before) / (time.monotonic() - began)
+
+
+def throng(v):
+    """Problems of attaching to V twice."""
+    bad = []
+    mt.until(lambda: len(os.listdir(f'/proc/{v.pid}/task')) == THRONG + 1, 30)
+    alone = rate(v)
+    for _ in range(2):
+        began = time.monotonic()
+        a = mt.Attached(v.pid)
+        status, traced = a.json('status'), rate(v)
+        status = a.json('status')
+        bad += a.leave()
+        if traced < alone / 2:
+            bad.append(f'{traced:.0f} pairs a second, alone {alone:.0f}')
+        if not status['dropped'] or not status['allocs']:
+            bad.append(f'{status["allocs"]} blocks, {status["dropped"]} events lost')
+        if sum(taken(v.pid)):
+            bad.append(f'mtrun is still in it {time.monotonic() - began:.0f} s later')
+    return bad
+
+
+if path := mt.build('throng.c'):
+    v = mt.popen([path, str(THRONG)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    mt.check('more threads than there is room for', throng(v))
+    mt.end_group(v)
 
 mt.finish()
