@@ -34,7 +34,8 @@ static bool seccomp_applies(uint64_t number, const uint64_t *arg)
  * seccomp is about to begin: from now on no hook makes a system call, unless this one fails. The
  * filter may be for all threads, so the calls of ours that other threads are in are waited for.
  * T's, this thread's own, are not: if this is a signal handler, they go on only after it. Returns
- * the old no_syscalls, for seccomp_done().
+ * the old no_syscalls, for seccomp_done(). A thread without a slot does not come back for that: then
+ * no hook makes a system call any more, whatever comes of this one.
  */
 static uint32_t seccomp_begin(const struct wire_thread *t, bool applies)
 {
