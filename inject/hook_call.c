@@ -63,13 +63,12 @@ uint64_t hook_prctl(uint64_t *a, const struct wire_hook *h, const struct entry *
 {
 	bool applies = seccomp_applies(h->arg ? __NR_seccomp : __NR_prctl, a);
 	struct wire_thread *t = thread_calling(); /* its slot, while gettid may still be called */
+	bool marked = t && mark_plain(t, e);
 	uint32_t was = seccomp_begin(t, applies);
 	uint64_t ret;
-	bool marked;
 
 	if (!t)
 		leave_hook6(a, h, e);
-	marked = mark_plain(t, e);
 	ret = seccomp_done(was, call6(h, a));
 	unmark_plain(t, marked);
 	return ret;
@@ -294,12 +293,11 @@ static uint64_t raw_break(struct scope s, const struct entry *e, uint64_t *a)
 static bool raw_forbids(const struct entry *e, uint64_t *a)
 {
 	struct wire_thread *t = thread_calling(); /* its slot, while gettid may still be called */
+	bool marked = t && mark_plain(t, e);
 	uint32_t was = seccomp_begin(t, seccomp_applies(a[RAW_NUMBER], a));
-	bool marked;
 
 	if (!t)
 		return false;
-	marked = mark_plain(t, e);
 	a[RAW_NUMBER] = seccomp_done(was, call_raw(a));
 	unmark_plain(t, marked);
 	return true;

@@ -23,10 +23,11 @@
  *
  * With all threads stopped the hooks are switched off and the functions' own bytes restored: no
  * thread enters any more. One can still be inside: by its pc; in a real function that a hook has
- * called, as the hook's mark says (wire_thread.mark); or in a handler that will return to such a
- * place. A thread at an instruction that was moved goes on at the original. If others are inside,
- * all run for a moment and are looked at again, for four seconds at most. When all are out one of
- * them unmaps what was ours (agent_leave()).
+ * called, as the hook's mark says (wire_thread.mark; a thread that has no slot, and so no mark, has
+ * left the hook by then); or in a handler that will return to such a place. A thread at an
+ * instruction that was moved goes on at the original. If others are inside, all run for a moment
+ * and are looked at again, for four seconds at most. When all are out one of them unmaps what was
+ * ours (agent_leave()).
  *
  * A mark holds the stack pointer at the hook's entry. If the thread is on the same stack above it,
  * it has left the hook by longjmp or the like.
