@@ -409,26 +409,35 @@ static ssize_t ask(struct reader *r, unsigned ms)
 	return got;
 }
 
+/* This thread's reader, with JOB, which is to be waited for MS. NULL: *ERR says why. */
+static struct reader *begin(const struct job *job, unsigned *ms, ssize_t *err)
+{
+	struct reader *r;
+
+	*ms = patience(job);
+	r = *ms ? reader() : NULL;
+	*err = !*ms ? -ETIMEDOUT : r ? 0 : -ENOMEM;
+	if (r)
+		r->job = *job;
+	return r;
+}
+
 /*
  * FN is done with INPUT bytes of IN in its buffer (NULL: none); what it leaves there is copied to
- * OUT (NULL: nowhere). LEN is what it is told.
+ * OUT. LEN is what it is told.
  */
 static ssize_t ask_with(const struct job *job, const void *in, size_t input, void *out)
 {
-	unsigned ms = patience(job);
-	struct reader *r;
 	ssize_t got;
+	unsigned ms;
+	struct reader *r = begin(job, &ms, &got);
 
-	if (!ms)
-		return -ETIMEDOUT;
-	r = reader();
 	if (!r)
-		return -ENOMEM;
-	r->job = *job;
+		return got;
 	if (in)
 		memcpy(r->bytes, in, input);
 	got = ask(r, ms);
-	if (out && got > 0)
+	if (got > 0)
 		memcpy(out, r->bytes, (size_t)got);
 	return got;
 }
@@ -700,12 +709,26 @@ struct pieces {
 	struct remote_span span[256];
 };
 
+/* Those that there are: the rest is never touched, which would be a fault for each page. */
+static size_t pieces_bytes(const struct pieces *p)
+{
+	return offsetof(struct pieces, span) + p->n * sizeof(*p->span);
+}
+
+/* Copies them from BUF. Returns what is behind them. */
+static const char *pieces_copy(struct pieces *p, const void *buf)
+{
+	memcpy(&p->n, buf, sizeof(p->n));
+	memcpy(p, buf, pieces_bytes(p));
+	return (const char *)buf + pieces_bytes(p);
+}
+
 static ssize_t read_pieces(pid_t pid, uint64_t where, void *buf, size_t len)
 {
 	struct pieces p;
 	char *to = buf;
 
-	memcpy(&p, buf, sizeof(p));
+	pieces_copy(&p, buf);
 	if (is_free(pid, where)) {
 		remote_read_spans(pid, p.span, p.n, buf);
 		return (ssize_t)len;
@@ -720,8 +743,7 @@ static ssize_t read_pieces(pid_t pid, uint64_t where, void *buf, size_t len)
 /* As many of the N spans from SPAN on as are asked for at once, in all *BYTES. */
 static void batch(struct pieces *p, const struct remote_span *span, size_t n, size_t *bytes)
 {
-	*p = (struct pieces){ .n = 0 };
-	*bytes = 0;
+	p->n = *bytes = 0;
 	while (p->n < n && p->n < 256 && span[p->n].len <= PATIENT_BYTES - *bytes) {
 		p->span[p->n] = span[p->n];
 		*bytes += span[p->n++].len;
@@ -745,7 +767,7 @@ void patient_read_spans(pid_t pid, const struct remote_span *span, size_t n, voi
 
 		batch(&p, span, n, &job.len);
 		if (p.n) {
-			got = ask_with(&job, &p, sizeof(p), to);
+			got = ask_with(&job, &p, pieces_bytes(&p), to);
 		} else { /* it is longer than that */
 			p.n = 1;
 			job.len = span->len;
@@ -759,38 +781,99 @@ void patient_read_spans(pid_t pid, const struct remote_span *span, size_t n, voi
 	}
 }
 
-/* Each page is read first: if one does not come in time, nothing is written when it comes. */
-static ssize_t write_memory(pid_t pid, uint64_t where, void *buf, size_t len)
+static int write_now(pid_t pid, const struct remote_span *span, size_t n, const char *from)
 {
-	uint64_t end = where + len;
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; from += span[i++].len)
+		err = remote_write(pid, span[i].address, from, span[i].len);
+	return err;
+}
+
+/*
+ * In BUF are the pieces, and behind them their bytes. Each page is read first: if one does not come
+ * in time, nothing is written when it comes.
+ */
+static ssize_t write_pieces(pid_t pid, uint64_t where, void *buf, size_t len)
+{
+	uint64_t seen = 1; /* no page */
+	struct pieces p;
+	const char *from = pieces_copy(&p, buf);
 	char byte;
 	int err;
 
-	for (uint64_t at = where; at < end; at = (at | (PAGE - 1)) + 1)
-		if (read_memory(pid, at, &byte, 1) < 0)
-			break; /* not to be read; it may be written */
+	(void)where;
+	for (size_t i = 0; i < p.n; i++) {
+		uint64_t end = p.span[i].address + p.span[i].len;
+
+		for (uint64_t at = p.span[i].address; at < end; at = (at | (PAGE - 1)) + 1) {
+			if (page_down(at) == seen)
+				continue;
+			if (read_memory(pid, at, &byte, 1) < 0)
+				break; /* not to be read; it may be written */
+			seen = page_down(at);
+		}
+	}
 	if (state_of(mine) != ASKED)
 		return -ETIMEDOUT;
-	err = remote_write(pid, where, buf, len);
+	err = write_now(pid, p.span, p.n, from);
 	return err ? err : (ssize_t)len;
+}
+
+/*
+ * As much of the N spans from SPAN on as is written at once, in all *BYTES; the first *DONE bytes
+ * of the first one are written. Returns how many spans that completes.
+ */
+static size_t part(struct pieces *p, const struct remote_span *span, size_t n, size_t *done,
+		   size_t *bytes)
+{
+	size_t most = PATIENT_BYTES - sizeof(*p), whole = 0;
+
+	p->n = *bytes = 0;
+	while (whole < n && p->n < 256 && *bytes < most) {
+		size_t left = span[whole].len - *done, room = most - *bytes,
+		       len = left < room ? left : room;
+
+		p->span[p->n++] = (struct remote_span){ span[whole].address + *done, len };
+		*bytes += len;
+		*done = len < left ? *done + len : 0;
+		whole += len == left;
+	}
+	return whole;
+}
+
+int patient_write_spans(pid_t pid, const struct remote_span *span, size_t n, const void *buf)
+{
+	const char *from = buf;
+	size_t done = 0, whole, bytes;
+	struct pieces p;
+	ssize_t got = 0;
+
+	if (pid == fresh)
+		return write_now(pid, span, n, from);
+	while (n && got >= 0) {
+		struct job job = { .pid = pid,
+				   .fn = write_pieces,
+				   .what = its_memory,
+				   .where = span->address + done };
+		unsigned ms;
+		struct reader *r = begin(&job, &ms, &got);
+
+		if (!r)
+			break;
+		whole = part(&p, span, n, &done, &bytes);
+		r->job.len = bytes;
+		memcpy(r->bytes, &p, pieces_bytes(&p));
+		memcpy(r->bytes + pieces_bytes(&p), from, bytes);
+		got = ask(r, ms);
+		from += bytes;
+		span += whole;
+		n -= whole;
+	}
+	return got < 0 ? (int)got : 0;
 }
 
 int patient_write(pid_t pid, raddr_t addr, const void *buf, size_t len)
 {
-	size_t part;
-	ssize_t n;
-
-	if (pid == fresh)
-		return remote_write(pid, addr, buf, len);
-	for (size_t done = 0; done < len; done += part) {
-		struct job job = {
-			.pid = pid, .fn = write_memory, .what = its_memory, .where = addr + done
-		};
-
-		job.len = part = len - done < PATIENT_BYTES ? len - done : PATIENT_BYTES;
-		n = ask_with(&job, (const char *)buf + done, part, NULL);
-		if (n < 0)
-			return (int)n;
-	}
-	return 0;
+	return patient_write_spans(pid, &(struct remote_span){ addr, len }, 1, buf);
 }

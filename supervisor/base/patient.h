@@ -43,6 +43,12 @@ void patient_read_spans(pid_t pid, const struct remote_span *span, size_t n, voi
  */
 int patient_write(pid_t pid, raddr_t addr, const void *buf, size_t len) MUST_USE;
 /*
+ * The same for N spans, one after the other; in BUF they lie together. After an error some may be
+ * written, and the last one in part.
+ */
+int patient_write_spans(pid_t pid, const struct remote_span *span, size_t n,
+			const void *buf) MUST_USE;
+/*
  * For the calling thread: PID has just become another program, and nothing of that has run. So it
  * has chosen nobody to wait for, and is read at once. 0: it is about to run.
  */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/proc.h"
 #include "inject/wire.h"
 #include "patch/hooks.h"
 #include "patch/inline_syscall.h"
@@ -177,19 +178,52 @@ static bool is_crowded(const struct module *m, const struct job *j)
 	       elf_next_address(m->elf, j->site.vaddr) < end;
 }
 
-/* Reads and decodes the function of a job. False: refused. */
-static bool prepare(struct plant *plant, const struct module *m, const struct plant_ops *ops,
-		    struct job *j)
+static void read_alone(const struct plant_ops *ops, struct job *j)
+{
+	ssize_t n = ops->read(ops->ctx, j->address, j->bytes, sizeof(j->bytes));
+
+	j->nbytes = n < 0 ? 0 : (size_t)n;
+}
+
+/* Whether what was read of J ends in a page of zeros, as if it could not be read. */
+static bool is_cut_off(const struct job *j)
+{
+	static const uint8_t zeros[PATCH_BYTES];
+	size_t first = PAGE - (j->address & (PAGE - 1));
+
+	first = first < j->nbytes ? first : 0;
+	return memcmp(j->bytes + first, zeros, j->nbytes - first) == 0;
+}
+
+/* Reads the functions of N jobs, all at once: each question to a program that runs takes long. */
+static int read_functions(const struct plant_ops *ops, struct job *job, size_t n)
+{
+	struct remote_span *span = calloc(n + 1, sizeof(*span));
+	uint8_t *bytes = malloc(n * PATCH_BYTES + 1);
+	int err = span && bytes ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < n && !err; i++)
+		span[i] = (struct remote_span){ job[i].address, PATCH_BYTES };
+	if (!err)
+		ops->read_spans(ops->ctx, span, n, bytes);
+	for (size_t i = 0; i < n && !err; i++) {
+		memcpy(job[i].bytes, bytes + i * PATCH_BYTES, PATCH_BYTES);
+		job[i].nbytes = PATCH_BYTES;
+		if (is_cut_off(&job[i]))
+			read_alone(ops, &job[i]);
+	}
+	free(span);
+	free(bytes);
+	return err;
+}
+
+/* Decodes the function of a job. False: refused. */
+static bool prepare(struct plant *plant, const struct module *m, struct job *j)
 {
 	const char *why = j->site.refuse;
-	ssize_t n;
 
 	if (why)
 		goto refused;
-	n = ops->read(ops->ctx, j->address, j->bytes, sizeof(j->bytes));
-	if (n < 0)
-		n = 0;
-	j->nbytes = (size_t)n;
 	if (patch_decode(&j->patch, j->address, j->bytes, j->nbytes, j->site.size, &why) < 0)
 		goto refused;
 	why = "a branch leads into its first bytes";
@@ -237,12 +271,10 @@ static bool prepare_window(const struct plant_ops *ops, const struct module *m, 
 			   uint64_t where, const char **why)
 {
 	const struct inline_syscall *r = j->raw;
-	ssize_t n;
 
 	j->address = m->bias + where;
 	j->site.vaddr = where;
-	n = ops->read(ops->ctx, j->address, j->bytes, sizeof(j->bytes));
-	j->nbytes = n < 0 ? 0 : (size_t)n;
+	read_alone(ops, j);
 	return patch_site(&j->patch, j->address, m->bias + r->vaddr, j->bytes, j->nbytes,
 			  m->bias + r->end, m->bias + r->next, why) == 0;
 }
@@ -309,6 +341,7 @@ static int choose(struct plant *plant, struct batch *b, const struct module *m,
 		  size_t nraw)
 {
 	size_t kept = 0;
+	int err;
 
 	b->count = 0;
 	b->job = calloc(count * 2 + nraw + 1, sizeof(*b->job));
@@ -326,9 +359,16 @@ static int choose(struct plant *plant, struct batch *b, const struct module *m,
 		if (!has_entry(agent, j->site.kind) || still_planted(plant, ops, j->address) ||
 		    still_planted(plant, ops, j->address + 4))
 			continue;
-		if (prepare(plant, m, ops, j))
-			b->job[kept++] = *j;
+		b->job[kept++] = *j;
 	}
+	b->count = kept;
+	kept = 0;
+	err = read_functions(ops, b->job, b->count);
+	if (err)
+		return err;
+	for (size_t i = 0; i < b->count; i++)
+		if (prepare(plant, m, &b->job[i]))
+			b->job[kept++] = b->job[i];
 	for (size_t i = 0; i < nraw && has_entry(agent, HOOK_RAW); i++) {
 		struct job j = { .site = raw_hook(m, &raw[i]), .raw = &raw[i] };
 
@@ -528,9 +568,31 @@ static void fill_island(const struct plant *plant, const struct batch *b, const 
 	}
 }
 
+/* The entries from FIRST on; PATCHED, or as they were. */
+static int write_from(const struct plant *plant, const struct plant_ops *ops, size_t first,
+		      bool patched)
+{
+	size_t n = plant->count - first;
+	struct remote_span *span = calloc(n + 1, sizeof(*span));
+	uint8_t *bytes = malloc(n * PATCH_JUMP + 1);
+	int err = span && bytes ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < n && !err; i++) {
+		const struct planted *p = &plant->planted[first + i];
+
+		span[i] = (struct remote_span){ p->entry, PATCH_JUMP };
+		memcpy(bytes + i * PATCH_JUMP, patched ? p->patched : p->original, PATCH_JUMP);
+	}
+	if (!err)
+		err = ops->write_spans(ops->ctx, span, n, bytes);
+	free(span);
+	free(bytes);
+	return err;
+}
+
 static int write_entries(struct plant *plant, const struct plant_ops *ops, const struct batch *b)
 {
-	size_t first = plant->count, written = first;
+	size_t first = plant->count;
 	int err = 0;
 
 	for (size_t i = 0; i < b->count; i++) {
@@ -539,15 +601,13 @@ static int write_entries(struct plant *plant, const struct plant_ops *ops, const
 	}
 	if (ops->note)
 		err = ops->note(ops->ctx, plant);
-	for (; !err && !ops->later && written < plant->count; written++)
-		err = ops->write(ops->ctx, plant->planted[written].entry,
-				 plant->planted[written].patched, PATCH_JUMP);
-	if (err < 0) {
-		while (written-- > first)
-			(void)!ops->write(ops->ctx, plant->planted[written].entry,
-					  plant->planted[written].original, PATCH_JUMP);
-		plant->count = first;
+	if (!err && !ops->later) {
+		err = write_from(plant, ops, first, true);
+		if (err < 0)
+			(void)!write_from(plant, ops, first, false);
 	}
+	if (err < 0)
+		plant->count = first;
 	return err;
 }
 
@@ -700,17 +760,41 @@ int plant_function(struct plant *plant, struct module *module, const struct plan
 	return plant_find(plant, at) ? 0 : -EOPNOTSUPP;
 }
 
+/*
+ * What is at the entries now, ENTRY_BYTES of each, for the caller to free; what cannot be read is
+ * zeros. NULL: out of memory.
+ */
+#define ENTRY_BYTES sizeof(((struct planted *)0)->original)
+
+static uint8_t *read_entries(const struct plant *plant, const struct plant_ops *ops)
+{
+	struct remote_span *span = calloc(plant->count + 1, sizeof(*span));
+	uint8_t *bytes = malloc(plant->count * ENTRY_BYTES + 1);
+
+	if (!span || !bytes) {
+		free(span);
+		free(bytes);
+		return NULL;
+	}
+	for (size_t i = 0; i < plant->count; i++)
+		span[i] = (struct remote_span){ plant->planted[i].entry, ENTRY_BYTES };
+	ops->read_spans(ops->ctx, span, plant->count, bytes);
+	free(span);
+	return bytes;
+}
+
 int plant_write(struct plant *plant, const struct plant_ops *ops)
 {
+	uint8_t *bytes = read_entries(plant, ops);
 	size_t kept = 0, i;
 	int err = 0;
 
+	if (!bytes)
+		return -ENOMEM;
 	for (i = 0; i < plant->count && !err; i++) {
 		struct planted *p = &plant->planted[i];
-		uint8_t now[sizeof(p->original)];
 
-		if (p->later && (ops->read(ops->ctx, p->entry, now, p->nbytes) != p->nbytes ||
-				 memcmp(now, p->original, p->nbytes) != 0))
+		if (p->later && memcmp(bytes + i * ENTRY_BYTES, p->original, p->nbytes) != 0)
 			continue;
 		if (p->later)
 			err = ops->write(ops->ctx, p->entry, p->patched, PATCH_JUMP);
@@ -720,6 +804,7 @@ int plant_write(struct plant *plant, const struct plant_ops *ops)
 	while (i < plant->count)
 		plant->planted[kept++] = plant->planted[i++];
 	plant->count = kept;
+	free(bytes);
 	return err;
 }
 
@@ -729,19 +814,19 @@ int plant_write(struct plant *plant, const struct plant_ops *ops)
  */
 int plant_uproot(struct plant *plant, const struct plant_ops *ops)
 {
-	int err = 0;
+	uint8_t *bytes = read_entries(plant, ops);
+	int err = bytes ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < plant->count; i++) {
+	for (size_t i = 0; i < plant->count && bytes; i++) {
 		const struct planted *p = &plant->planted[i];
-		uint8_t now[PATCH_JUMP];
 		int e;
 
-		if (ops->read(ops->ctx, p->entry, now, sizeof(now)) != sizeof(now) ||
-		    memcmp(now, p->patched, sizeof(now)) != 0)
+		if (memcmp(bytes + i * ENTRY_BYTES, p->patched, PATCH_JUMP) != 0)
 			continue;
 		e = ops->write(ops->ctx, p->entry, p->original, PATCH_JUMP);
 		err = err ? err : e;
 	}
+	free(bytes);
 	return err;
 }
 

@@ -21,6 +21,7 @@
 struct hook_request;
 struct module;
 struct plant;
+struct remote_span;
 
 /*
  * How the planter acts on a target: given by whoever knows how to reach it. All return 0 or -errno.
@@ -33,6 +34,9 @@ struct plant_ops {
 	int (*map_near)(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t *at);
 	int (*write)(void *ctx, raddr_t addr, const void *buf, size_t len);
 	ssize_t (*read)(void *ctx, raddr_t addr, void *buf, size_t len);
+	/* The same for N spans, which lie together in BUF. What cannot be read is zeros. */
+	int (*write_spans)(void *ctx, const struct remote_span *span, size_t n, const void *buf);
+	void (*read_spans)(void *ctx, const struct remote_span *span, size_t n, void *buf);
 	void *ctx;
 	/* What PLANT says is about to be written; may be NULL. */
 	int (*note)(void *ctx, const struct plant *plant);

@@ -42,6 +42,11 @@ static int reach_write(void *ctx, raddr_t addr, const void *buf, size_t len)
 	return patient_write(((struct reach *)ctx)->p->via, addr, buf, len);
 }
 
+static int reach_write_spans(void *ctx, const struct remote_span *span, size_t n, const void *buf)
+{
+	return patient_write_spans(((struct reach *)ctx)->p->via, span, n, buf);
+}
+
 static int reach_note(void *ctx, const struct plant *plant)
 {
 	const struct process *p = ((struct reach *)ctx)->p;
@@ -52,6 +57,11 @@ static int reach_note(void *ctx, const struct plant *plant)
 static ssize_t reach_read(void *ctx, raddr_t addr, void *buf, size_t len)
 {
 	return patient_read(((struct reach *)ctx)->p->via, addr, buf, len);
+}
+
+static void reach_read_spans(void *ctx, const struct remote_span *span, size_t n, void *buf)
+{
+	patient_read_spans(((struct reach *)ctx)->p->via, span, n, buf);
 }
 
 /* The nearest hole of LEN bytes from which a 32-bit jump reaches every byte of [LO, HI); 0: none. */
@@ -251,8 +261,14 @@ static void say_too_many(struct process *p)
 
 static int refresh(struct process *p, struct reach *reach, const struct agent_settings *settings)
 {
-	struct plant_ops ops = { reach_map_near, reach_write, reach_read,
-				 reach,		 reach_note,  reach->caller };
+	struct plant_ops ops = { .map_near = reach_map_near,
+				 .write = reach_write,
+				 .read = reach_read,
+				 .write_spans = reach_write_spans,
+				 .read_spans = reach_read_spans,
+				 .ctx = reach,
+				 .note = reach_note,
+				 .later = reach->caller };
 	struct maps maps;
 	bool overlap = false;
 	int err = maps_read(&maps, p->via), missed;
@@ -359,16 +375,18 @@ static int write_mem(void *ctx, raddr_t addr, const void *buf, size_t len)
 	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -ESRCH;
 }
 
-static ssize_t read_mem(void *ctx, raddr_t addr, void *buf, size_t len)
+static void read_mem_spans(void *ctx, const struct remote_span *span, size_t n, void *buf)
 {
-	return patient_read(((struct writer *)ctx)->pid, addr, buf, len);
+	patient_read_spans(((struct writer *)ctx)->pid, span, n, buf);
 }
 
 static int with_writer(struct process *p,
 		       int (*fn)(struct plant *plant, const struct plant_ops *ops))
 {
 	struct writer w = { p->via, proc_open(p->via, "mem", O_WRONLY) };
-	const struct plant_ops ops = { .write = write_mem, .read = read_mem, .ctx = &w };
+	const struct plant_ops ops = { .write = write_mem,
+				       .read_spans = read_mem_spans,
+				       .ctx = &w };
 	int err = w.mem < 0 ? w.mem : fn(&p->plant, &ops);
 
 	if (w.mem >= 0)

@@ -75,8 +75,9 @@ struct synthesis {
 	uint16_t *map;	       /* state id by position */
 	uint16_t *owner;       /* function + 1 whose way came there first */
 	struct vector states, functions, waiters, work, guesses;
-	uint16_t slot[1 << 14]; /* states by hash */
-	uint32_t *entry;	/* hash of entry positions -> function + 1 */
+	uint16_t *slot; /* states by hash; more than twice as many as there are states */
+	uint32_t slots;
+	uint32_t *entry; /* hash of entry positions -> function + 1 */
 	uint32_t entry_slots;
 	/* what is known of functions outside of the ranges, by a hash of their address */
 	struct {
@@ -131,32 +132,61 @@ static uint64_t vaddr_of(const struct synthesis *f, uint32_t pos)
 	return f->in->range[r].start + (pos - f->base[r]);
 }
 
-static uint16_t state_id(struct synthesis *f, const struct frame_state *s)
+#define STATES_MOST (1u << 13)
+#define SLOTS_FIRST 1024u
+
+static uint32_t state_hash(const struct frame_state *s)
 {
 	const uint32_t *w = (const uint32_t *)(const void *)s;
 	uint32_t h = 0;
-	struct frame_state *new;
 
-	if (s->bad)
-		return STATE_BAD;
 	for (size_t i = 0; i < sizeof(*s) / 4; i++)
 		h = (h ^ w[i]) * 0x9e3779b1u ^ h >> 15;
-	for (h >>= 4;; h++) {
-		uint16_t id = f->slot[h % (1 << 14)];
+	return h >> 4;
+}
 
-		if (id && !memcmp(state_at(f, id), s, sizeof(*s)))
-			return id;
-		if (id)
-			continue;
-		if (f->states.count >= 1 << 13)
-			return STATE_BAD;
-		new = push(f, &f->states, sizeof(*new));
-		if (!new)
-			return STATE_BAD;
-		*new = *s;
-		f->slot[h % (1 << 14)] = (uint16_t)(f->states.count - 1);
-		return (uint16_t)(f->states.count - 1);
+/* Where S is, or else is to be. */
+static uint16_t *state_slot(const struct synthesis *f, const struct frame_state *s)
+{
+	for (uint32_t h = state_hash(s);; h++) {
+		uint16_t *slot = &f->slot[h & (f->slots - 1)];
+
+		if (!*slot || !memcmp(state_at(f, *slot), s, sizeof(*s)))
+			return slot;
 	}
+}
+
+static bool state_room(struct synthesis *f)
+{
+	uint32_t slots = f->slots ? f->slots * 2 : SLOTS_FIRST;
+
+	if (f->states.count * 2 < f->slots)
+		return true;
+	free(f->slot);
+	f->slot = calloc(slots, sizeof(*f->slot));
+	f->slots = f->slot ? slots : 0;
+	f->failed |= !f->slot;
+	for (size_t i = STATES_RESERVED; i < f->states.count && f->slot; i++)
+		*state_slot(f, state_at(f, (uint32_t)i)) = (uint16_t)i;
+	return f->slot;
+}
+
+static uint16_t state_id(struct synthesis *f, const struct frame_state *s)
+{
+	struct frame_state *new;
+	uint16_t *slot;
+
+	if (s->bad || !state_room(f))
+		return STATE_BAD;
+	slot = state_slot(f, s);
+	if (*slot)
+		return *slot;
+	new = f->states.count < STATES_MOST ? push(f, &f->states, sizeof(*new)) : NULL;
+	if (!new)
+		return STATE_BAD;
+	*new = *s;
+	*slot = (uint16_t)(f->states.count - 1);
+	return *slot;
 }
 
 /* ---- functions ----------------------------------------------------------- */
@@ -937,6 +967,7 @@ static void synthesize_end(struct synthesis *f)
 	free(f->work.item);
 	free(f->guesses.item);
 	free(f->entry);
+	free(f->slot);
 	free(f);
 }
 

@@ -49,6 +49,37 @@ static void test_memory(void)
 	free(b);
 }
 
+/* Pieces, also longer ones than are written at once, and more of them; into a page that cannot be read, too. */
+static void test_spans(void)
+{
+	size_t len = 100 * 4096, n = 0, bytes = 0;
+	uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		*expected = calloc(1, len), *from = calloc(1, len);
+	static struct remote_span span[601];
+	raddr_t at = (raddr_t)(uintptr_t)p;
+
+	CHECK(p != MAP_FAILED && expected && from);
+	for (size_t i = 0; i < 600; i++)
+		span[n++] = (struct remote_span){ at + i * 97, 1 + i % 50 };
+	span[n++] = (struct remote_span){ at + 20 * 4096 + 5, 70 * 4096 };
+	for (size_t i = 0; i < n; bytes += span[i++].len) {
+		for (size_t k = 0; k < span[i].len; k++)
+			from[bytes + k] = (uint8_t)(i + k * 7 + k / 4096 + 1);
+		memcpy(expected + (span[i].address - at), from + bytes, span[i].len);
+	}
+	CHECK_EQ(mprotect(p + 4096, 4096, PROT_NONE), 0);
+	CHECK_EQ(patient_write_spans(getpid(), span, n, from), 0);
+	CHECK_EQ(patient_write(getpid(), at + 99 * 4096, "end", 3), 0);
+	memcpy(expected + 99 * 4096, "end", 3);
+	CHECK_EQ(mprotect(p + 4096, 4096, PROT_READ), 0);
+	CHECK(!memcmp(p, expected, len));
+	span[1].address = 4096;
+	CHECK(patient_write_spans(getpid(), span, n, from) < 0);
+	munmap(p, len);
+	free(expected);
+	free(from);
+}
+
 /* Pages that nobody serves: they are given up, and are there again when somebody does. */
 static void test_held(void)
 {
@@ -59,6 +90,7 @@ static void test_held(void)
 	raddr_t at = (raddr_t)(uintptr_t)p;
 	struct uffdio_register r = { .range = { at, len - 4096 },
 				     .mode = UFFDIO_REGISTER_MODE_MISSING };
+	const struct remote_span both[] = { { at + len - 1, 1 }, { at + 4 * 4096, 3 } };
 	char byte = 'x';
 	uint64_t began;
 
@@ -74,6 +106,8 @@ static void test_held(void)
 	CHECK_EQ(patient_read(getpid(), at + len - 1, &byte, 1), 1);
 	CHECK_EQ(byte, 'z');
 	CHECK_EQ(patient_read(getpid(), at + 4096, &byte, 1), -ETIMEDOUT);
+	CHECK_EQ(patient_write_spans(getpid(), both, 2, "abcd"), -ETIMEDOUT);
+	CHECK_EQ(p[len - 1], 'z');
 	began = clock_ms();
 	CHECK_EQ(patient_read(getpid(), at + 2 * 4096, &byte, 1), -ETIMEDOUT);
 	CHECK(clock_ms() - began < PATIENT_MS / 2);
@@ -82,6 +116,8 @@ static void test_held(void)
 		usleep(10000);
 	CHECK_EQ(patient_read(getpid(), at + 3 * 4096, &byte, 1), 1);
 	CHECK_EQ(byte, 0);
+	usleep(100000);
+	CHECK(p[len - 1] == 'z' && p[4 * 4096] == 0);
 	munmap(p, len);
 }
 
@@ -146,6 +182,7 @@ int main(void)
 {
 	RUN(test_locked);
 	RUN(test_memory);
+	RUN(test_spans);
 	RUN(test_held);
 	return test_status();
 }

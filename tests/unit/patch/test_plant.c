@@ -58,6 +58,27 @@ static int fake_write(void *ctx, raddr_t addr, const void *buf, size_t len)
 	return 0;
 }
 
+static int fake_write_spans(void *ctx, const struct remote_span *span, size_t n, const void *buf)
+{
+	const char *from = buf;
+
+	for (size_t i = 0; i < n; from += span[i++].len)
+		(void)!fake_write(ctx, span[i].address, from, span[i].len);
+	return 0;
+}
+
+static void fake_read_spans(void *ctx, const struct remote_span *span, size_t n, void *buf)
+{
+	char *to = buf;
+
+	for (size_t i = 0; i < n; to += span[i++].len) {
+		ssize_t got = fake_read(ctx, span[i].address, to, span[i].len);
+
+		got = got < 0 ? 0 : got;
+		memset(to + got, 0, span[i].len - (size_t)got);
+	}
+}
+
 static int fake_map(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t *at)
 {
 	(void)ctx, (void)lo;
@@ -126,9 +147,12 @@ static void check_file(const char *path, unsigned roles, const char *const *want
 {
 	struct module m;
 	struct fake fake = { &m, 0, 0 };
-	struct plant_ops ops = {
-		.map_near = fake_map, .write = fake_write, .read = fake_read, .ctx = &fake
-	};
+	struct plant_ops ops = { .map_near = fake_map,
+				 .write = fake_write,
+				 .read = fake_read,
+				 .write_spans = fake_write_spans,
+				 .read_spans = fake_read_spans,
+				 .ctx = &fake };
 	struct plant plant = { 0 };
 	double t;
 	int n;
@@ -407,9 +431,12 @@ static void test_stripped(void)
 {
 	struct module m;
 	struct fake fake = { &m, 0, 0 };
-	struct plant_ops ops = {
-		.map_near = fake_map, .write = fake_write, .read = fake_read, .ctx = &fake
-	};
+	struct plant_ops ops = { .map_near = fake_map,
+				 .write = fake_write,
+				 .read = fake_read,
+				 .write_spans = fake_write_spans,
+				 .read_spans = fake_read_spans,
+				 .ctx = &fake };
 	struct plant plant = { 0 };
 
 	if (!build("stripped", "musl-gcc -O1 -static -s", program))
@@ -432,9 +459,12 @@ static void test_debug_state(void)
 	for (size_t i = 0; i < COUNT(paths); i++) {
 		struct module m;
 		struct fake fake = { &m, 0, 0 };
-		struct plant_ops ops = {
-			.map_near = fake_map, .write = fake_write, .read = fake_read, .ctx = &fake
-		};
+		struct plant_ops ops = { .map_near = fake_map,
+					 .write = fake_write,
+					 .read = fake_read,
+					 .write_spans = fake_write_spans,
+					 .read_spans = fake_read_spans,
+					 .ctx = &fake };
 		struct plant plant = { 0 };
 
 		if (!fake_module(&m, paths[i], MODULE_LDSO))
@@ -498,6 +528,8 @@ static void test_later(void)
 	struct plant_ops ops = { .map_near = fake_map,
 				 .write = fake_write,
 				 .read = fake_read,
+				 .write_spans = fake_write_spans,
+				 .read_spans = fake_read_spans,
 				 .ctx = &fake,
 				 .later = true };
 	struct plant plant = { 0 };
@@ -607,6 +639,22 @@ static ssize_t self_read(void *ctx, raddr_t addr, void *buf, size_t len)
 {
 	(void)ctx;
 	return remote_read(getpid(), addr, buf, len);
+}
+
+static int self_write_spans(void *ctx, const struct remote_span *span, size_t n, const void *buf)
+{
+	const char *from = buf;
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; from += span[i++].len)
+		err = self_write(ctx, span[i].address, from, span[i].len);
+	return err;
+}
+
+static void self_read_spans(void *ctx, const struct remote_span *span, size_t n, void *buf)
+{
+	(void)ctx;
+	remote_read_spans(getpid(), span, n, buf);
 }
 
 static bool texts_are_as_in_files(const struct modules *list)
@@ -803,9 +851,12 @@ static void check_wire_hooks(const struct plant *plant)
 
 static int plant_self(struct plant *plant, struct modules *list)
 {
-	struct plant_ops ops = {
-		.map_near = self_map, .write = self_write, .read = self_read, .ctx = NULL
-	};
+	struct plant_ops ops = { .map_near = self_map,
+				 .write = self_write,
+				 .read = self_read,
+				 .write_spans = self_write_spans,
+				 .read_spans = self_read_spans,
+				 .ctx = NULL };
 	struct maps maps;
 	double t = ms_now(), read_;
 	int total = 0;
@@ -859,9 +910,12 @@ static void test_real(void)
 					     "_ZdlPv",	      "_ZdaPv" };
 	static const char *const more[] = { "mmap",    "munmap", "mremap", "mprotect",
 					    "syscall", "brk",	 "sbrk" };
-	struct plant_ops ops = {
-		.map_near = self_map, .write = self_write, .read = self_read, .ctx = NULL
-	};
+	struct plant_ops ops = { .map_near = self_map,
+				 .write = self_write,
+				 .read = self_read,
+				 .write_spans = self_write_spans,
+				 .read_spans = self_read_spans,
+				 .ctx = NULL };
 	struct plant plant = { 0 }, copy;
 	struct modules list = { 0 };
 	raddr_t stub, orig, entry;
