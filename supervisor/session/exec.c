@@ -109,7 +109,7 @@ static bool waits_for_its_end(const struct session *s, const struct process *p, 
 	return err && err != -ESRCH && is_refused(s, p);
 }
 
-static int land_image(struct session *s, struct process *p, pid_t tid)
+static int land(struct session *s, struct process *p, pid_t tid)
 {
 	bool filtered = session_is_filtered(tid);
 	struct user_regs_struct regs;
@@ -155,16 +155,6 @@ static int land_image(struct session *s, struct process *p, pid_t tid)
 	if (filtered)
 		return session_give_back_filters(s, tid, &l, 0) < 0 ? -ETIMEDOUT : err;
 	mail_go(&p->wire->mail);
-	return err;
-}
-
-static int land(struct session *s, struct process *p, pid_t tid)
-{
-	int err;
-
-	patient_fresh(tid); /* until it goes on */
-	err = land_image(s, p, tid);
-	patient_fresh(0);
 	return err;
 }
 
@@ -214,8 +204,10 @@ void session_exec(struct session *s, const struct event *e)
 				i++;
 		t = thread_find(s, e->tid);
 	}
+	patient_fresh(e->tid); /* until it goes on */
 	p = process_start(s, e->tid, ppid, NULL);
 	if (!p) {
+		patient_fresh(0);
 		message_error("out of memory: %d runs unsupervised", e->tid);
 		tracer_cont(e->tid, 0);
 		return;
@@ -238,7 +230,7 @@ void session_exec(struct session *s, const struct event *e)
 	process_describe(p);
 	tell_lost_rights(s, p);
 	err = land(s, p, e->tid);
+	patient_fresh(0);
 	if (err && err != -ESRCH)
 		session_cannot_supervise(s, p, session_stub_error(err));
-	process_describe(p);
 }

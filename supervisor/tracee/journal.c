@@ -28,10 +28,14 @@ int journal_write(pid_t pid, raddr_t agent, const struct plant *plant)
 {
 	struct wire_plant *list = calloc(plant->count + 1, sizeof(*list));
 	uint32_t count = (uint32_t)plant->count;
-	int err = list ? 0 : -ENOMEM;
+	const struct remote_span spans[] = {
+		{ at(agent, offsetof(struct wire_journal, plant)), count * sizeof(*list) },
+		{ at(agent, offsetof(struct wire_journal, plants)), sizeof(count) }
+	};
+	int err = plant->count > WIRE_PLANTS ? -ENOSPC : 0;
 
-	if (plant->count > WIRE_PLANTS)
-		err = -ENOSPC;
+	if (!list)
+		return -ENOMEM;
 	for (size_t i = 0; i < plant->count && !err; i++) {
 		const struct planted *p = &plant->planted[i];
 		struct wire_plant w = { .entry = p->entry,
@@ -48,31 +52,27 @@ int journal_write(pid_t pid, raddr_t agent, const struct plant *plant)
 		memcpy(w.insn, p->insn, sizeof(w.insn));
 		list[i] = w;
 	}
+	memcpy(&list[count], &count, sizeof(count)); /* it is written behind them */
 	if (!err)
-		err = patient_write(pid, at(agent, offsetof(struct wire_journal, plant)), list,
-				    plant->count * sizeof(*list));
-	if (!err)
-		err = patient_write(pid, at(agent, offsetof(struct wire_journal, plants)), &count,
-				    sizeof(count));
+		err = patient_write_spans(pid, spans, 2, list);
 	free(list);
 	return err;
 }
 
 int journal_island(pid_t pid, raddr_t agent, const struct plant *plant, raddr_t start, raddr_t end)
 {
-	uint64_t island[2] = { start, end };
-	uint32_t count = (uint32_t)plant->nislands + 1;
-	int err;
+	const struct {
+		uint64_t island[2];
+		uint32_t count;
+	} now = { { start, end }, (uint32_t)plant->nislands + 1 };
+	const struct remote_span spans[] = {
+		{ at(agent,
+		     offsetof(struct wire_journal, island) + plant->nislands * sizeof(now.island)),
+		  sizeof(now.island) },
+		{ at(agent, offsetof(struct wire_journal, islands)), sizeof(now.count) }
+	};
 
-	if (plant->nislands >= WIRE_ISLANDS)
-		return -ENOSPC;
-	err = patient_write(pid,
-			    at(agent, offsetof(struct wire_journal, island) +
-					      plant->nislands * sizeof(island)),
-			    island, sizeof(island));
-	return err ? err
-		   : patient_write(pid, at(agent, offsetof(struct wire_journal, islands)), &count,
-				   sizeof(count));
+	return plant->nislands < WIRE_ISLANDS ? patient_write_spans(pid, spans, 2, &now) : -ENOSPC;
 }
 
 /* ---- reading ------------------------------------------------------------- */
