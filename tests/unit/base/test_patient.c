@@ -49,7 +49,7 @@ static void test_memory(void)
 	free(b);
 }
 
-/* Pieces, also longer ones than are written at once, and more of them; into a page that cannot be read, too. */
+/* Pieces: longer ones than are written at once, too, more of them, and into a page that cannot be read. */
 static void test_spans(void)
 {
 	size_t len = 100 * 4096, n = 0, bytes = 0;
