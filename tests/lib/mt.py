@@ -276,7 +276,8 @@ class Stopwatch:
         self.began = time.monotonic()
 
     def look(self):
-        return queued(self.pid, *(c for c in listed_children(self.pid) if not traced(c)), os.getpid(), *self.workers)
+        children = (c for c in listed_children(self.pid) if not traced(c))
+        return queued(self.pid, *children, os.getpid(), *self.workers)
 
     def watch(self):
         while not self.over.wait(0.005):
