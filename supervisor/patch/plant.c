@@ -760,12 +760,12 @@ int plant_function(struct plant *plant, struct module *module, const struct plan
 	return plant_find(plant, at) ? 0 : -EOPNOTSUPP;
 }
 
+#define ENTRY_BYTES sizeof(((struct planted *)0)->original)
+
 /*
  * What is at the entries now, ENTRY_BYTES of each, for the caller to free; what cannot be read is
  * zeros. NULL: out of memory.
  */
-#define ENTRY_BYTES sizeof(((struct planted *)0)->original)
-
 static uint8_t *read_entries(const struct plant *plant, const struct plant_ops *ops)
 {
 	struct remote_span *span = calloc(plant->count + 1, sizeof(*span));

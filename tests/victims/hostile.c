@@ -245,6 +245,7 @@ static void slots(void)
 		spoil(t, offsetof(struct wire_thread, small), 8);
 	w.process->threads_high = below(2) ? 400 : (uint32_t)odd();
 	w.process->finder[below(WIRE_FINDER)] = odd();
+	w.process->full = below(2) ? 1 : (uint32_t)odd();
 	ring_bell();
 }
 

@@ -86,6 +86,17 @@ static int fake_map(void *ctx, raddr_t lo, raddr_t hi, size_t len, raddr_t *at)
 	return 0;
 }
 
+static struct plant_ops fake_ops(struct fake *fake, bool later)
+{
+	return (struct plant_ops){ .map_near = fake_map,
+				   .write = fake_write,
+				   .read = fake_read,
+				   .write_spans = fake_write_spans,
+				   .read_spans = fake_read_spans,
+				   .ctx = fake,
+				   .later = later };
+}
+
 static bool fake_module(struct module *m, const char *path, unsigned roles)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC), err;
@@ -147,12 +158,7 @@ static void check_file(const char *path, unsigned roles, const char *const *want
 {
 	struct module m;
 	struct fake fake = { &m, 0, 0 };
-	struct plant_ops ops = { .map_near = fake_map,
-				 .write = fake_write,
-				 .read = fake_read,
-				 .write_spans = fake_write_spans,
-				 .read_spans = fake_read_spans,
-				 .ctx = &fake };
+	struct plant_ops ops = fake_ops(&fake, false);
 	struct plant plant = { 0 };
 	double t;
 	int n;
@@ -431,12 +437,7 @@ static void test_stripped(void)
 {
 	struct module m;
 	struct fake fake = { &m, 0, 0 };
-	struct plant_ops ops = { .map_near = fake_map,
-				 .write = fake_write,
-				 .read = fake_read,
-				 .write_spans = fake_write_spans,
-				 .read_spans = fake_read_spans,
-				 .ctx = &fake };
+	struct plant_ops ops = fake_ops(&fake, false);
 	struct plant plant = { 0 };
 
 	if (!build("stripped", "musl-gcc -O1 -static -s", program))
@@ -459,12 +460,7 @@ static void test_debug_state(void)
 	for (size_t i = 0; i < COUNT(paths); i++) {
 		struct module m;
 		struct fake fake = { &m, 0, 0 };
-		struct plant_ops ops = { .map_near = fake_map,
-					 .write = fake_write,
-					 .read = fake_read,
-					 .write_spans = fake_write_spans,
-					 .read_spans = fake_read_spans,
-					 .ctx = &fake };
+		struct plant_ops ops = fake_ops(&fake, false);
 		struct plant plant = { 0 };
 
 		if (!fake_module(&m, paths[i], MODULE_LDSO))
@@ -525,13 +521,7 @@ static void test_later(void)
 {
 	struct module m;
 	struct fake fake = { &m, 0, 0 };
-	struct plant_ops ops = { .map_near = fake_map,
-				 .write = fake_write,
-				 .read = fake_read,
-				 .write_spans = fake_write_spans,
-				 .read_spans = fake_read_spans,
-				 .ctx = &fake,
-				 .later = true };
+	struct plant_ops ops = fake_ops(&fake, true);
 	struct plant plant = { 0 };
 	size_t writes;
 
@@ -656,6 +646,12 @@ static void self_read_spans(void *ctx, const struct remote_span *span, size_t n,
 	(void)ctx;
 	remote_read_spans(getpid(), span, n, buf);
 }
+
+static const struct plant_ops self_ops = { .map_near = self_map,
+					   .write = self_write,
+					   .read = self_read,
+					   .write_spans = self_write_spans,
+					   .read_spans = self_read_spans };
 
 static bool texts_are_as_in_files(const struct modules *list)
 {
@@ -851,12 +847,7 @@ static void check_wire_hooks(const struct plant *plant)
 
 static int plant_self(struct plant *plant, struct modules *list)
 {
-	struct plant_ops ops = { .map_near = self_map,
-				 .write = self_write,
-				 .read = self_read,
-				 .write_spans = self_write_spans,
-				 .read_spans = self_read_spans,
-				 .ctx = NULL };
+	struct plant_ops ops = self_ops;
 	struct maps maps;
 	double t = ms_now(), read_;
 	int total = 0;
@@ -910,12 +901,7 @@ static void test_real(void)
 					     "_ZdlPv",	      "_ZdaPv" };
 	static const char *const more[] = { "mmap",    "munmap", "mremap", "mprotect",
 					    "syscall", "brk",	 "sbrk" };
-	struct plant_ops ops = { .map_near = self_map,
-				 .write = self_write,
-				 .read = self_read,
-				 .write_spans = self_write_spans,
-				 .read_spans = self_read_spans,
-				 .ctx = NULL };
+	struct plant_ops ops = self_ops;
 	struct plant plant = { 0 }, copy;
 	struct modules list = { 0 };
 	raddr_t stub, orig, entry;
