@@ -567,11 +567,11 @@ static void take_over_signals(struct session *s, const int *more, size_t n,
 	s->on_signal = fn;
 	s->on_signal_ctx = ctx;
 	sigemptyset(&set);
-	for (size_t i = 0; i < n; i++) {
-		signal(more[i], SIG_DFL); /* what is ignored is not queued */
+	for (size_t i = 0; i < n; i++)
 		sigaddset(&set, more[i]);
-	}
 	sigprocmask(SIG_BLOCK, &set, NULL);
+	for (size_t i = 0; i < n; i++)
+		signal(more[i], SIG_DFL); /* what is ignored is not queued */
 	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);

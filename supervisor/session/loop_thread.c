@@ -253,6 +253,7 @@ struct beside {
 	struct session *session;
 	void (*fn)(void *ctx);
 	void *ctx;
+	sigset_t blocked; /* in the first asker */
 };
 
 static __thread struct {
@@ -334,6 +335,7 @@ static void *run_first(void *arg)
 {
 	struct beside *b = arg;
 
+	pthread_sigmask(SIG_SETMASK, &b->blocked, NULL);
 	pthread_setname_np(pthread_self(), "mtrun-asker");
 	hold_begins();
 	b->fn(b->ctx);
@@ -343,10 +345,10 @@ static void *run_first(void *arg)
 
 int asking_loop(struct session *s, void (*fn)(void *ctx), void *ctx)
 {
-	struct beside beside = { s, fn, ctx };
+	struct beside beside = { .session = s, .fn = fn, .ctx = ctx };
 	struct asking *a = &s->asking;
 	pthread_t asker;
-	sigset_t all, was;
+	sigset_t all;
 	int err;
 
 	*a = (struct asking){ .loop = pthread_self(),
@@ -358,19 +360,22 @@ int asking_loop(struct session *s, void (*fn)(void *ctx), void *ctx)
 	pthread_mutex_init(&a->lock, NULL);
 	begin_condition(&a->to_loop);
 	begin_condition(&a->done);
+	/*
+	 * They are for the asker to choose, and come by the session's descriptor. This thread takes
+	 * none from before there is an asker: else one that the asker has blocked would end mtrun.
+	 */
+	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &all, &beside.blocked);
 	err = start(run_first, &beside, &asker);
 	if (!err) {
-		/* they are for the asker to choose, and come by the session's descriptor */
-		sigfillset(&all);
-		sigdelset(&all, SIGBUS);
-		pthread_sigmask(SIG_SETMASK, &all, &was);
 		if (message_defer() < 0)
 			message_error("out of memory: messages may have to be waited for");
 		run_loop(s);
 		message_defer_end();
 		pthread_join(asker, NULL);
-		pthread_sigmask(SIG_SETMASK, &was, NULL);
 	}
+	pthread_sigmask(SIG_SETMASK, &beside.blocked, NULL);
 	a->begun = false;
 	close(a->wake);
 	return err;
@@ -406,7 +411,7 @@ int asking_beside(struct session *s, void (*fn)(void *ctx), void *ctx)
 
 	if (!b)
 		return -ENOMEM;
-	*b = (struct beside){ s, fn, ctx };
+	*b = (struct beside){ .session = s, .fn = fn, .ctx = ctx };
 	pthread_mutex_lock(&a->lock);
 	err = a->begun && !a->ending ? 0 : -ESHUTDOWN;
 	a->others += !err;
