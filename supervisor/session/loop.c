@@ -486,6 +486,8 @@ static uint64_t clock_began(void)
 struct session *session_new(const struct options *options)
 {
 	struct session *s = calloc(1, sizeof(*s));
+	/* SIGINT: it is not the program's alone, which the terminal sends it as well */
+	bool is_ours = options->npids || options->open;
 	sigset_t set;
 
 	if (!s)
@@ -517,11 +519,13 @@ struct session *session_new(const struct options *options)
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGUSR1);
 	sigaddset(&set, SIGUSR2);
-	sigprocmask(SIG_BLOCK, &set, NULL);
 	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (is_ours)
+		sigaddset(&set, SIGINT); /* it waits until session_on_signals() */
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	/* an inherited SIG_IGN would reap the target behind our back */
 	signal(SIGCHLD, SIG_DFL);
-	signal(SIGINT, SIG_IGN);
+	signal(SIGINT, is_ours ? SIG_DFL : SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
 	signal(SIGTSTP, SIG_IGN);
 	signal(SIGTTOU, SIG_IGN);

@@ -23,6 +23,7 @@ import mt
 mt.need_mtrun()
 VICTIM = mt.build('logs.c', extra='-fno-optimize-sibling-calls') or sys.exit(mt.build_reason('logs.c', 'gcc'))
 REDIS_PORT = 17400 + os.getpid() % 1000
+DELAY_MS = 1000 if mt.SOAK else 200
 MOMENTS = 400 if mt.SOAK else 20        # intervals that are compared, of each process
 SQL = ("create table t(a,b); with recursive c(i) as (select 1 union all select i+1 from c where i<300000) insert into t select i, hex(i*7) from c;"
        "create index x on t(b); select count(*) from t where b like '%3%'; drop table t; select 1")
@@ -361,6 +362,17 @@ def killed():
     return bad
 
 
+def has_it_open(pid, path, sig):
+    """And takes signals by itself: it looks what kind of file it is before."""
+    try:
+        with open(f'/proc/{pid}/status') as f:
+            blocked = int(re.search(r'SigBlk:\s*(\w+)', f.read())[1], 16)
+        opened = [os.readlink(f'/proc/{pid}/fd/{n}') for n in os.listdir(f'/proc/{pid}/fd')]
+        return blocked >> (sig - 1) & 1 and path in opened
+    except OSError:
+        return False
+
+
 def interrupted():
     """A signal while a log is opened whose events must all be read, as its index is not there: it ends, says so in a line, and has answered nothing."""
     bad = []
@@ -369,18 +381,10 @@ def interrupted():
     path = files(d)[0]
     os.truncate(path, os.path.getsize(path) - 8)
 
-    def has_it_open(pid, sig):
-        """And takes signals by itself: it looks what kind of file it is before."""
-        try:
-            with open(f'/proc/{pid}/status') as f:
-                blocked = int(re.search(r'SigBlk:\s*(\w+)', f.read())[1], 16)
-            return blocked >> (sig - 1) & 1 and any(os.readlink(f'/proc/{pid}/fd/{n}') == path for n in os.listdir(f'/proc/{pid}/fd'))
-        except OSError:
-            return False
     for sig in (signal.SIGINT, signal.SIGTERM):
         for _ in range(5):      # it may come when everything is read already; not each time
             p = mt.popen([mt.MTRUN, '-q', '-x', 'status', '-r', path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            while not has_it_open(p.pid, sig) and p.poll() is None:
+            while not has_it_open(p.pid, path, sig) and p.poll() is None:
                 pass
             p.send_signal(sig)
             out, err = p.communicate(timeout=mt.TIMEOUT)
@@ -388,6 +392,47 @@ def interrupted():
                 break
         if (p.returncode, out) != (125, b'') or not re.fullmatch(rb'mtrun: interrupted while the log was being opened\n', err):
             bad.append(f'{sig.name}: {p.returncode} {out} {err}')
+    return bad
+
+
+def interrupted_at_first():
+    """
+    SIGINT after each of the calls by which mtrun says how it takes signals, should they be delayed:
+    it is not lost; and when the log is open, mtrun ends as it says, not by the signal.
+    """
+    if not shutil.which('strace'):
+        return None
+    bad = []
+    d = mt.tempfile.mkdtemp(dir=mt.tmp())
+    mt.plain([mt.MTRUN, '-q', '-m', 'log-fast', '--log-dir', d, VICTIM], input=b'r 5000000\nx 0\n')
+    path = files(d)[0]
+    os.truncate(path, os.path.getsize(path) - 8)
+    traced = ['strace', '-qq', '-e', 'trace=rt_sigaction,rt_sigprocmask', '-o', f'{d}/calls']
+    asked = [mt.MTRUN, '-q', '-x', 'status', '-r', path]
+    mt.plain([*traced, *asked])
+    with open(f'{d}/calls') as f:
+        lines = f.read().splitlines()
+    calls = [l.split('(')[0] for l in lines]
+    # the last one is when all has been said
+    for n in [i + 1 for i, l in enumerate(lines[:-1]) if not re.match(r'rt_sig\w+\(\w+, NULL', l)]:
+        call = calls[n - 1]
+        delay = f'inject={call}:delay_exit={DELAY_MS * 1000}:when={calls[:n].count(call)}'
+        p = mt.popen([*traced[:-1], f'{d}/now', '-e', delay, *asked], stdout=subprocess.PIPE,
+                     stderr=subprocess.PIPE)
+        mt.until(lambda: os.path.exists(f'{d}/now') and open(f'{d}/now').read().count('\n') >= n - 1)
+        time.sleep(DELAY_MS / 4000)
+        with open(f'/proc/{p.pid}/task/{p.pid}/children') as f:
+            tracee = int((f.read().split() or [0])[0])
+        begun = bool(tracee) and has_it_open(tracee, path, signal.SIGINT)
+        if tracee:
+            os.kill(tracee, signal.SIGINT)
+        out, err = p.communicate(timeout=mt.TIMEOUT)
+        os.unlink(f'{d}/now')
+        said = err == b'mtrun: interrupted while the log was being opened\n'
+        # the thread that is delayed is the one that reads signals: the answer may come first
+        ended = p.returncode == 125 and (said or out) or p.returncode == 0 and out and begun
+        if tracee and not (ended or not begun and (p.returncode, out, err) == (-2, b'', b'')):
+            bad.append(f'{n}: {call}: {begun} {p.returncode} {out[:80]} {err}')
     return bad
 
 
@@ -418,6 +463,7 @@ TESTS = (('sqlite3: every answer of the log is that of the live process', sqlite
          ('redis-server: the same', redis), ('a tree of processes: the same, each of them', tree), ('the end and the quiet times are what the victim says', books),
          ('after rotation: all files, and each alone', rotated), ('texts, errors, open and parse', texts), ('mtrun is killed: the log opens', killed),
          ('a signal while a log is being opened', interrupted),
+         ('a signal while mtrun begins', interrupted_at_first),
          ('cut anywhere, any bit: an answer or one line', cut_and_damaged))
 
 for name, test in TESTS:
