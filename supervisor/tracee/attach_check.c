@@ -53,9 +53,11 @@ static int PRINTF(3, 4) refuse(const struct line *l, int err, const char *format
 
 /* ---- what /proc says of it ---------------------------------------------- */
 
+/* One that is about to be a zombie has no memory any more. */
 static bool ended(const char *status)
 {
-	return *status_find(status, "State") == 'Z' || *status_find(status, "State") == 'X';
+	return *status_find(status, "State") == 'Z' || *status_find(status, "State") == 'X' ||
+	       !*status_find(status, "VmSize");
 }
 
 static bool is_kernel_thread(pid_t pid)
@@ -225,10 +227,13 @@ static pid_t check_threads(const struct line *l)
 /* VIA: a thread that lives. For when the kernel lets us: otherwise it hides the file. */
 static int check_program(const struct line *l, pid_t via, bool hooks_given)
 {
-	int err = 0, fd = outside_reopen(via, patient_open(via, "exe", O_PATH), OUTSIDE_DEBUG);
+	int err = 0, fd = patient_open(via, "exe", O_PATH);
 	char why[256];
 	struct elf *elf;
 
+	if (fd == -ENOENT || fd == -ESRCH) /* a file that is removed has a name as well */
+		return refuse(l, -ESRCH, "it has ended");
+	fd = outside_reopen(via, fd, OUTSIDE_DEBUG);
 	if (fd < 0)
 		return refuse(l, fd, "its executable cannot be read: %s", outside_error(fd));
 	elf = program_open(fd, hooks_given, &err, why, sizeof(why));
