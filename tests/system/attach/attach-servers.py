@@ -212,10 +212,11 @@ def _(bad):
     # wrk leaves when its time is over, and does not count what is under way on its connections then.
     if not 0 <= runs <= connections * CYCLES * 2:
         bad.append(f'nginx has served {served() - first} requests, {asked} were counted')
-    with open(f'{d}/access.log') as f:
-        logged = len(f.readlines())
-    if logged != one.done:
-        bad.append(f'{logged} of {one.done} requests are logged')
+    def logged():
+        with open(f'{d}/access.log') as f:
+            return len(f.readlines())
+    if not mt.until(lambda: logged() == one.done):      # it answers first, and logs then
+        bad.append(f'{logged()} of {one.done} requests are logged')
     with open(f'{d}/error.log') as f:
         text = f.read()
     if text:
