@@ -486,7 +486,7 @@ static uint64_t clock_began(void)
 struct session *session_new(const struct options *options)
 {
 	struct session *s = calloc(1, sizeof(*s));
-	/* SIGINT: it is not the program's alone, which the terminal sends it as well */
+	/* SIGINT tells us to leave. A program that was launched gets its own from the terminal. */
 	bool is_ours = options->npids || options->open;
 	sigset_t set;
 
@@ -521,7 +521,7 @@ struct session *session_new(const struct options *options)
 	sigaddset(&set, SIGUSR2);
 	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (is_ours)
-		sigaddset(&set, SIGINT); /* it waits until session_on_signals() */
+		sigaddset(&set, SIGINT); /* it stays pending until take_over_signals() */
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	/* an inherited SIG_IGN would reap the target behind our back */
 	signal(SIGCHLD, SIG_DFL);

@@ -253,7 +253,7 @@ struct beside {
 	struct session *session;
 	void (*fn)(void *ctx);
 	void *ctx;
-	sigset_t blocked; /* in the first asker */
+	sigset_t blocked; /* the signals that the first asker is to block at first */
 };
 
 static __thread struct {
@@ -361,8 +361,8 @@ int asking_loop(struct session *s, void (*fn)(void *ctx), void *ctx)
 	begin_condition(&a->to_loop);
 	begin_condition(&a->done);
 	/*
-	 * They are for the asker to choose, and come by the session's descriptor. This thread takes
-	 * none from before there is an asker: else one that the asker has blocked would end mtrun.
+	 * Signals are for the asker to choose, and come by the session's descriptor. This thread
+	 * blocks all before there is an asker: once that has chosen, an unblocked one would end mtrun.
 	 */
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);

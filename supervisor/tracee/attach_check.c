@@ -53,7 +53,7 @@ static int PRINTF(3, 4) refuse(const struct line *l, int err, const char *format
 
 /* ---- what /proc says of it ---------------------------------------------- */
 
-/* One that is about to be a zombie has no memory any more. */
+/* A process gives its memory back before it is a zombie. */
 static bool ended(const char *status)
 {
 	return *status_find(status, "State") == 'Z' || *status_find(status, "State") == 'X' ||
@@ -231,7 +231,7 @@ static int check_program(const struct line *l, pid_t via, bool hooks_given)
 	char why[256];
 	struct elf *elf;
 
-	if (fd == -ENOENT || fd == -ESRCH) /* a file that is removed has a name as well */
+	if (fd == -ENOENT || fd == -ESRCH) /* a removed file can be opened: this one has none */
 		return refuse(l, -ESRCH, "it has ended");
 	fd = outside_reopen(via, fd, OUTSIDE_DEBUG);
 	if (fd < 0)

@@ -93,7 +93,8 @@ def run(name, program, env, memcheck, differ={}, without=()):
             bad = []
         if memcheck and MEMCHECK_ALONE.get(case, truth) != of_memcheck.get(case):
             # Blocks have low addresses under memcheck, so a number of 32 bits is now and then taken
-            # for a pointer into 5 MB (2 runs of 100): nanoseconds of a file's time, too, which stay.
+            # for a pointer into 5 MB (2 runs of 100). It may come again (part of a file's time, say):
+            # so a copy is asked about.
             again = [ask_memcheck(copied(program), case, env).get(case) for _ in range(2)]
             if MEMCHECK_ALONE.get(case, truth) not in again:
                 bad.append(f'memcheck says {of_memcheck.get(case)}, then {again}')

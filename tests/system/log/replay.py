@@ -362,29 +362,30 @@ def killed():
     return bad
 
 
-def has_it_open(pid, path, sig):
-    """And takes signals by itself: it looks what kind of file it is before."""
+def without_index():
+    """A log whose events must all be read when it is opened, as its index is not there."""
+    d = mt.tempfile.mkdtemp(dir=mt.tmp())
+    mt.plain([mt.MTRUN, '-q', '-m', 'log-fast', '--log-dir', d, VICTIM], input=b'r 5000000\nx 0\n')
+    path = files(d)[0]
+    os.truncate(path, os.path.getsize(path) - 8)
+    return path
+
+
+def has_it_open(pid, path):
     try:
-        with open(f'/proc/{pid}/status') as f:
-            blocked = int(re.search(r'SigBlk:\s*(\w+)', f.read())[1], 16)
-        opened = [os.readlink(f'/proc/{pid}/fd/{n}') for n in os.listdir(f'/proc/{pid}/fd')]
-        return blocked >> (sig - 1) & 1 and path in opened
+        return path in [os.readlink(f'/proc/{pid}/fd/{n}') for n in os.listdir(f'/proc/{pid}/fd')]
     except OSError:
         return False
 
 
 def interrupted():
-    """A signal while a log is opened whose events must all be read, as its index is not there: it ends, says so in a line, and has answered nothing."""
+    """A signal while a log is being opened: mtrun ends, says so in a line, and has answered nothing."""
     bad = []
-    d = mt.tempfile.mkdtemp(dir=mt.tmp())
-    mt.plain([mt.MTRUN, '-q', '-m', 'log-fast', '--log-dir', d, VICTIM], input=b'r 5000000\nx 0\n')
-    path = files(d)[0]
-    os.truncate(path, os.path.getsize(path) - 8)
-
+    path = without_index()
     for sig in (signal.SIGINT, signal.SIGTERM):
         for _ in range(5):      # it may come when everything is read already; not each time
             p = mt.popen([mt.MTRUN, '-q', '-x', 'status', '-r', path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            while not has_it_open(p.pid, path, sig) and p.poll() is None:
+            while not has_it_open(p.pid, path) and p.poll() is None:
                 pass
             p.send_signal(sig)
             out, err = p.communicate(timeout=mt.TIMEOUT)
@@ -403,10 +404,7 @@ def interrupted_at_first():
     if not shutil.which('strace'):
         return None
     bad = []
-    d = mt.tempfile.mkdtemp(dir=mt.tmp())
-    mt.plain([mt.MTRUN, '-q', '-m', 'log-fast', '--log-dir', d, VICTIM], input=b'r 5000000\nx 0\n')
-    path = files(d)[0]
-    os.truncate(path, os.path.getsize(path) - 8)
+    path, d = without_index(), mt.tempfile.mkdtemp(dir=mt.tmp())
     traced = ['strace', '-qq', '-e', 'trace=rt_sigaction,rt_sigprocmask', '-o', f'{d}/calls']
     asked = [mt.MTRUN, '-q', '-x', 'status', '-r', path]
     mt.plain([*traced, *asked])
@@ -423,7 +421,7 @@ def interrupted_at_first():
         time.sleep(DELAY_MS / 4000)
         with open(f'/proc/{p.pid}/task/{p.pid}/children') as f:
             tracee = int((f.read().split() or [0])[0])
-        begun = bool(tracee) and has_it_open(tracee, path, signal.SIGINT)
+        begun = bool(tracee) and has_it_open(tracee, path)
         if tracee:
             os.kill(tracee, signal.SIGINT)
         out, err = p.communicate(timeout=mt.TIMEOUT)
