@@ -62,6 +62,7 @@
 #define KNOCKS	  8u	/* at it, at most */
 #define ASKER_US  30
 #define READER_US 5
+#define SLOWLY	  (16 * PAGE) /* are read slowly, then one knocks anew */
 
 /* of these WHERE is a file's name */
 static const char its_record[] = "what /proc says of it", its_arguments[] = "its command line";
@@ -74,6 +75,7 @@ struct job {
 	const char *what;
 	uint64_t where;
 	size_t len;
+	char *wide; /* LEN bytes for what comes; NULL: the reader's own are enough */
 	const struct patient_work *work;
 	void *arg;
 };
@@ -161,7 +163,8 @@ static void work(struct reader *r)
 {
 	r->got = 0;
 	if (r->job.fn)
-		r->got = r->job.fn(r->job.pid, r->job.where, r->bytes, r->job.len);
+		r->got = r->job.fn(r->job.pid, r->job.where, r->job.wide ? r->job.wide : r->bytes,
+				   r->job.len);
 	else
 		r->job.work->fn(r->job.pid, r->job.arg);
 }
@@ -192,6 +195,7 @@ static void *run(void *arg)
 	pthread_mutex_unlock(&r->lock);
 	if (r->state == GIVEN_UP) {
 		not_stuck(r);
+		free(r->job.wide);
 		if (!r->job.fn)
 			r->job.work->drop(r->job.arg);
 	}
@@ -677,22 +681,68 @@ static ssize_t read_slowly(pid_t pid, raddr_t addr, char *buf, size_t len)
 	return done || n >= 0 ? (ssize_t)done : n == -EIO ? -EFAULT : n;
 }
 
+/* (Slowly each page waits for the lock, at once all wait for it together.) */
 static ssize_t read_memory(pid_t pid, uint64_t where, void *buf, size_t len)
 {
-	return is_free(pid, where) ? remote_read(pid, where, buf, len)
-				   : read_slowly(pid, where, buf, len);
+	size_t done = 0;
+	ssize_t n = 0;
+
+	while (done < len) {
+		bool at_once = is_free(pid, where + done);
+		size_t part = at_once || len - done < SLOWLY ? len - done : SLOWLY;
+
+		n = at_once ? remote_read(pid, where + done, (char *)buf + done, part)
+			    : read_slowly(pid, where + done, (char *)buf + done, part);
+		if (n < 0)
+			break;
+		done += (size_t)n;
+		if ((size_t)n < part)
+			break;
+	}
+	return done ? (ssize_t)done : n;
 }
 
-ssize_t patient_read(pid_t pid, raddr_t addr, void *buf, size_t len)
+static ssize_t ask_memory(pid_t pid, raddr_t addr, void *buf, size_t len)
+{
+	return patient_ask(pid, read_memory, its_memory, addr, buf, len);
+}
+
+/* The reader has the bytes that it fills until they have come: it may be given up. */
+static ssize_t ask_wide(pid_t pid, raddr_t addr, void *buf, size_t len)
+{
+	struct job job = { .pid = pid,
+			   .fn = read_memory,
+			   .what = its_memory,
+			   .where = addr,
+			   .len = len,
+			   .wide = malloc(len) };
+	ssize_t got = -ENOMEM;
+	unsigned ms;
+	struct reader *r = job.wide ? begin(&job, &ms, &got) : NULL;
+
+	if (r) {
+		got = ask(r, ms);
+		if (got == -ETIMEDOUT)
+			return got;
+		if (got > 0)
+			memcpy(buf, job.wide, (size_t)got);
+		r->job.wide = NULL;
+	}
+	free(job.wide);
+	return got;
+}
+
+/* By questions of up to MOST bytes. */
+static ssize_t read_by(size_t most, pid_t pid, raddr_t addr, char *buf, size_t len)
 {
 	size_t done = 0;
 
 	if (pid == fresh)
 		return remote_read(pid, addr, buf, len);
 	while (done < len) {
-		size_t part = len - done < PATIENT_BYTES ? len - done : PATIENT_BYTES;
-		ssize_t n = patient_ask(pid, read_memory, its_memory, addr + done,
-					(char *)buf + done, part);
+		size_t part = len - done < most ? len - done : most;
+		ssize_t n = part > PATIENT_BYTES ? ask_wide(pid, addr + done, buf + done, part)
+						 : ask_memory(pid, addr + done, buf + done, part);
 
 		if (n < 0)
 			return done ? (ssize_t)done : n;
@@ -701,6 +751,16 @@ ssize_t patient_read(pid_t pid, raddr_t addr, void *buf, size_t len)
 			break;
 	}
 	return (ssize_t)done;
+}
+
+ssize_t patient_read(pid_t pid, raddr_t addr, void *buf, size_t len)
+{
+	return read_by(PATIENT_BYTES, pid, addr, buf, len);
+}
+
+ssize_t patient_read_wide(pid_t pid, raddr_t addr, void *buf, size_t len)
+{
+	return read_by(PATIENT_WIDE, pid, addr, buf, len);
 }
 
 /* A question for pieces of memory. What is there takes its place. */

@@ -34,6 +34,13 @@
  */
 ssize_t patient_read(pid_t pid, raddr_t addr, void *buf, size_t len) MUST_USE;
 
+/*
+ * The same, by questions of up to PATIENT_WIDE: each waits for the lock of the mappings once, where
+ * it is soon free, for all its pages; and what does not come takes so much with it.
+ */
+#define PATIENT_WIDE ((size_t)1 << 20)
+ssize_t patient_read_wide(pid_t pid, raddr_t addr, void *buf, size_t len) MUST_USE;
+
 struct remote_span;
 /* As remote_read_spans(); what does not come is zeros, too. */
 void patient_read_spans(pid_t pid, const struct remote_span *span, size_t n, void *buf);

@@ -46,8 +46,8 @@
  * beginning of the break beside two sums of whole pages.
  */
 
-#define WINDOW	 (1u << 20)
-#define ARENAS	 65536u /* more than that is no ring */
+#define WINDOW	 (4u << 20) /* most arenas are in one, with their fast bins */
+#define ARENAS	 65536u	    /* more than that is no ring */
 #define BINS	 127u
 #define FASTBINS 10u
 #define TRIES	 4		/* of an arena that goes while it is walked */
@@ -141,7 +141,7 @@ static void found_free(struct walk *w, raddr_t chunk)
 
 static ssize_t read_process(void *ctx, raddr_t at, void *buf, size_t len)
 {
-	return patient_read(*(const pid_t *)ctx, at, buf, len);
+	return patient_read_wide(*(const pid_t *)ctx, at, buf, len);
 }
 
 static bool read_all(const struct preattach_memory *m, raddr_t at, void *buf, size_t len)

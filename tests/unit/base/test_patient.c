@@ -27,8 +27,10 @@ static void test_memory(void)
 					    { 100 * 4096 - 1, 2 },
 					    { 100 * 4096, 2 },
 					    { 101 * 4096, 70000 },
+					    { 101 * 4096, 99 * 4096 },
+					    { 101 * 4096 + 9, 699 * 4096 - 20 },
 					    { 0, 0 } };
-	size_t len = 200 * 4096;
+	size_t len = 800 * 4096;
 	uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
 		*a = calloc(1, len), *b = calloc(1, len);
 	raddr_t at = (raddr_t)(uintptr_t)p;
@@ -42,8 +44,12 @@ static void test_memory(void)
 
 		CHECK_EQ(patient_read(getpid(), at + places[i][0], b, places[i][1]), n);
 		CHECK(n <= 0 || !memcmp(a, b, (size_t)n));
+		memset(b, 0, len);
+		CHECK_EQ(patient_read_wide(getpid(), at + places[i][0], b, places[i][1]), n);
+		CHECK(n <= 0 || !memcmp(a, b, (size_t)n));
 	}
 	CHECK_EQ(patient_read(0x7ffffff, at, b, 1), -ESRCH);
+	CHECK_EQ(patient_read_wide(0x7ffffff, at, b, len), -ESRCH);
 	munmap(p, len);
 	free(a);
 	free(b);
@@ -85,7 +91,8 @@ static void test_held(void)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 	struct uffdio_api api = { .api = UFFD_API };
-	size_t len = 8 * 4096;
+	static char bytes[20 * 4096];
+	size_t len = 40 * 4096;
 	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	raddr_t at = (raddr_t)(uintptr_t)p;
 	struct uffdio_register r = { .range = { at, len - 4096 },
@@ -108,6 +115,7 @@ static void test_held(void)
 	CHECK_EQ(patient_read(getpid(), at + 4096, &byte, 1), -ETIMEDOUT);
 	CHECK_EQ(patient_write_spans(getpid(), both, 2, "abcd"), -ETIMEDOUT);
 	CHECK_EQ(p[len - 1], 'z');
+	CHECK_EQ(patient_read_wide(getpid(), at + 8 * 4096, bytes, sizeof(bytes)), -ETIMEDOUT);
 	began = clock_ms();
 	CHECK_EQ(patient_read(getpid(), at + 2 * 4096, &byte, 1), -ETIMEDOUT);
 	CHECK(clock_ms() - began < PATIENT_MS / 2);
@@ -116,6 +124,7 @@ static void test_held(void)
 		usleep(10000);
 	CHECK_EQ(patient_read(getpid(), at + 3 * 4096, &byte, 1), 1);
 	CHECK_EQ(byte, 0);
+	CHECK_EQ(patient_read_wide(getpid(), at + 8 * 4096, bytes, sizeof(bytes)), sizeof(bytes));
 	usleep(100000);
 	CHECK(p[len - 1] == 'z' && p[4 * 4096] == 0);
 	munmap(p, len);
