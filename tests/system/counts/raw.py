@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
+# waits
 """
 raw - system calls by a program's own `syscall` instruction: mappings are counted and limited like libc's, nothing else is changed by the jump in its place.
 The books are those of map.c and limit_map.c, whose calls tests/victims/raw.h makes into instructions. MTRUN_SOAK=1: all builds, and each again and again.

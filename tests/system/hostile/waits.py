@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
+# waits
 # timeout: 240
 """waits - nobody waits for ever: hooks for an mtrun that is stopped, mtrun for handlers that are half done and for threads that cannot be stopped."""
 import json

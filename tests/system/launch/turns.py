@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
+# waits
 """
 turns - threads that stop again and again, as they make others or get signals, do not keep an older one stopped: each has its turn. wait4(2) tells of the newest
 first. The bound is far above what it takes, 1 s, and far below for ever. And when one of them ends them all, wherever the others are, the last instant of the last

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
+# waits
 """
 limit-past - what a limit does not count is said once: /dev/zero, shared memory, children that nobody
 traces. How much it is, and the child's number, are the victim's (tests/victims/past.c). What is

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
+# waits
 # timeout: 600
 """
 replay.py - what mtrun -r says of a log is what the live process said, byte by byte: every interval, by site and by stack, the peak, differences, text, tree,

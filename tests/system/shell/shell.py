@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
+# waits
 """shell - commands in a batch run: what they print, where it goes, how scripts go on, with which status mtrun ends."""
 import json
 import os

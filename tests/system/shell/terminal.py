@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
+# waits
 # timeout: 400
 """terminal - the prompt as a person meets it: mtrun in a terminal (tmux's), keys sent, the screen looked at."""
 import os
