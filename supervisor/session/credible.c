@@ -36,7 +36,8 @@
  *
  * When the number of live blocks has doubled, some are looked up in the list of mappings. Those
  * outside may be about to be freed, so they are looked up again later. A process is given up if
- * most of them are still live and outside then.
+ * most of them are still live and outside then. Where the list does not come in time (processors are
+ * busy, or it is long), it is asked for again as much later.
  */
 
 /* bytes of all ledgers that no blocks account for: with mtrun itself that is some 300 MB */
@@ -119,25 +120,36 @@ static bool is_mapped(const struct maps *v, raddr_t addr)
 	return i < v->count && v->map[i].start <= addr;
 }
 
-/* Notes which of some live blocks are outside of all mappings now. */
-static void suspect(struct process *p)
+/* The list of P's mappings, for whoever is to be suspected or convicted. False: later. */
+static bool list(struct process *p, struct maps *v)
+{
+	bool come = !maps_read_within(v, p->via, LOOK_UP_US);
+
+	p->credible.look_ms = come ? 0 : heartbeat_ms() + SUSPECT_MS;
+	return come;
+}
+
+/* Notes which of some live blocks are outside of all mappings now. False: that is not seen. */
+static bool suspect(struct process *p)
 {
 	struct credible *c = &p->credible;
 	struct maps v;
 
 	if (!c->suspect)
 		c->suspect = malloc(CREDIBLE_SUSPECTS * sizeof(*c->suspect));
-	if (!c->suspect || maps_read_within(&v, p->via, LOOK_UP_US))
-		return;
+	if (!c->suspect || !list(p, &v))
+		return false;
 	c->sample = ledger_some(p->ledger, c->suspect, CREDIBLE_SUSPECTS);
 	c->suspects = 0;
 	for (size_t i = 0; i < c->sample; i++)
 		if (!is_mapped(&v, c->suspect[i]))
 			c->suspect[c->suspects++] = c->suspect[i];
 	maps_release(&v);
-	c->suspect_ms = heartbeat_ms();
 	if (c->suspects * 2 <= c->sample)
 		c->suspects = 0;
+	else
+		c->look_ms = heartbeat_ms() + SUSPECT_MS;
+	return true;
 }
 
 /* Whether most of those blocks are still live and outside. */
@@ -147,7 +159,7 @@ static bool convict(struct process *p)
 	size_t outside = 0;
 	struct maps v;
 
-	if (heartbeat_ms() < c->suspect_ms + SUSPECT_MS || maps_read_within(&v, p->via, LOOK_UP_US))
+	if (!list(p, &v))
 		return false;
 	for (size_t i = 0; i < c->suspects; i++)
 		outside += !is_mapped(&v, c->suspect[i]) && ledger_holds(p->ledger, c->suspect[i]);
@@ -159,13 +171,14 @@ static bool convict(struct process *p)
 static const char *look_up(struct process *p, const struct ledger_totals *t)
 {
 	struct credible *c = &p->credible;
+	bool more = t->live_blocks >= (c->blocks ? c->blocks : BLOCKS_FIRST);
 
+	if ((!c->suspects && !more) || heartbeat_ms() < c->look_ms)
+		return NULL;
 	if (c->suspects)
 		return convict(p) ? "its blocks lie outside of its memory" : NULL;
-	if (t->live_blocks < (c->blocks ? c->blocks : BLOCKS_FIRST))
-		return NULL;
-	c->blocks = t->live_blocks < UINT64_MAX / 2 ? t->live_blocks * 2 : UINT64_MAX;
-	suspect(p);
+	if (suspect(p))
+		c->blocks = t->live_blocks < UINT64_MAX / 2 ? t->live_blocks * 2 : UINT64_MAX;
 	return NULL;
 }
 
