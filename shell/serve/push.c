@@ -351,6 +351,8 @@ static void due(evutil_socket_t fd, short what, void *arg)
 	struct item item = { .from = p->last, .until = time(NULL) };
 
 	(void)fd, (void)what;
+	if (item.from == item.until) /* the last one was late; the next one tells of both */
+		return;
 	asking_lock(shell->session);
 	main_process = session_main(shell->session);
 	if (main_process &&
