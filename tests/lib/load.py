@@ -2,6 +2,7 @@
 """
 load - the victim loaded.c under mtrun, asked while it runs at full speed. What it does is known from the memory that it shares with us.
 """
+import json
 import mmap
 import os
 import struct
@@ -63,6 +64,13 @@ class Load:
     def ask(self, command):
         self.begin(command)
         return self.answer()
+
+    def json(self, command):
+        text = self.ask(command + ' --json')
+        try:
+            return json.loads(text)
+        except ValueError as e:
+            raise RuntimeError(f'{command}: {text[:300]!r}') from e
 
     def cpu_ms(self):
         """Of mtrun, all its threads."""

@@ -52,6 +52,15 @@ static int test_failed, test_passed, test_bad; /* tests; failed checks of the ru
 			       test_a, test_b, #b);                                            \
 		}                                                                              \
 	} while (0)
+#define CHECK_BELOW(a, most)                                                                    \
+	do {                                                                                    \
+		long long test_a = (long long)(a), test_most = (long long)(most);               \
+		if (test_a >= test_most) {                                                      \
+			test_bad++;                                                             \
+			printf("# %s:%d: %s is %lld, not below %lld\n", __FILE__, __LINE__, #a, \
+			       test_a, test_most);                                              \
+		}                                                                               \
+	} while (0)
 #define CHECK_STR(a, b)                                                                   \
 	do {                                                                              \
 		const char *test_a = (a), *test_b = (b);                                  \

@@ -31,7 +31,7 @@ def adds_up(l):
     bad = []
     for q in QUESTIONS:
         before = l.gauge.replaced
-        a = json.loads(l.ask(q + ' --json'))
+        a = l.json(q)
         if sums(a) != [a['total_size'], a['total_count']]:
             bad.append(f'{q}: the rows are {sums(a)}, the total {a["total_size"]} {a["total_count"]}')
         # one block is in the making at any time
@@ -48,17 +48,17 @@ def stands(l):
     """While it is stopped all say the same, and what the program knows."""
     l.ask('stop')
     mine = l.gauge.bytes
-    status = json.loads(l.ask('status --json'))
+    status = l.json('status')
     live = status['heap'] + status['mmap']
     bad = [] if abs(live - mine) < 4 * SIZE else [f'status: {live} bytes, the program has {mine}']
     for q in QUESTIONS:
-        a = json.loads(l.ask(q + ' --json'))
+        a = l.json(q)
         if a['total_size'] != live:
             bad.append(f'{q}: {a["total_size"]}, status {live}')
-    point = json.loads(l.ask('timeline --json'))['points'][-1][1]
+    point = l.json('timeline')['points'][-1][1]
     if point != live:
         bad.append(f'timeline: its last point is {point}, status {live}')
-    blocks = json.loads(l.ask('blocks --json'))['blocks']
+    blocks = l.json('blocks')['blocks']
     if sum(b['size'] for b in blocks) != live or len(blocks) != status['live_blocks']:
         bad.append(f'blocks: {len(blocks)} of {sum(b["size"] for b in blocks)} bytes; status {status["live_blocks"]} of {live}')
     if [b['address'] for b in blocks] != [b['address'] for b in sorted(blocks, key=lambda b: (-b['size'], int(b['address'], 16)))]:

@@ -220,7 +220,7 @@ def _(bad):
     # 60 MB in 20 ms; to list a million blocks takes 80 ms more. The best of some: others run, too
     pauses = []
     while len(pauses) < 40 and not any(pause < 50 for pause in pauses):
-        r = json.loads(l.ask('leaks --json -n 0'))
+        r = l.json('leaks -n 0')
         pauses.append(r['pause_ms'])
     bad += [] if pauses[-1] < 50 and r['captured_by'] == 'stop' else [f'{r["captured_by"]}: pauses of {pauses} ms']
     l.end()

@@ -48,8 +48,8 @@ def difference(a, b, at=''):
 l, port = load.Load(5000, 51000), free_port()
 BASE = f'http://127.0.0.1:{port}'
 # its record begins when it is launched: on a busy machine some 100 ms later than mtrun
-BEGAN = json.loads(l.ask('timeline --json'))['points'][0][0]
-mt.until(lambda: json.loads(l.ask('status --json'))['elapsed_ms'] > BEGAN + 400)
+BEGAN = l.json('timeline')['points'][0][0]
+mt.until(lambda: l.json('status')['elapsed_ms'] > BEGAN + 400)
 l.ask(f'listen {port}')
 l.ask('stop')
 
@@ -62,7 +62,7 @@ def get(path):
 bad = []
 for command, path in PAIRS:
     command, path = (re.sub(r'\b([12]00)ms', lambda m: f'{BEGAN + int(m[1])}ms', text) for text in (command, path))
-    ours, theirs = json.loads(l.ask(command + ' --json')), json.loads(get('/api/v1/' + path))
+    ours, theirs = l.json(command), json.loads(get('/api/v1/' + path))
     if command == 'timeline':       # the present goes on
         n = min(len(ours['points']), len(theirs['points'])) - 1
         ours['points'], theirs['points'] = ours['points'][:n], theirs['points'][:n]
@@ -71,8 +71,8 @@ for command, path in PAIRS:
         bad.append(f'{command}{found}')
 mt.check('/api/v1: what the shell says', bad)
 
-rows = json.loads(l.ask('report --by site --json'))
-status = json.loads(l.ask('status --json'))
+rows = l.json('report --by site')
+status = l.json('status')
 text = get('/metrics').decode()
 series = {m[1]: int(m[2]) for m in re.finditer(r'^(mtrun_\w+(?:\{.*\})?) (\d+)$', text, re.M)}
 want = {}
@@ -123,7 +123,7 @@ def web():
 
 
 if shutil.which('go'):
-    by = {r['function']: r for r in json.loads(l.ask('report --by function --all --json'))['mem_report']}
+    by = {r['function']: r for r in l.json('report --by function --all')['mem_report']}
     bad = []
     for path, sample, key in (('heap', 'inuse_space', 'size'), ('allocs', 'alloc_space', 'total_size'), ('heap', 'inuse_objects', 'count'))[:3 if mt.SOAK else 1]:
         found, err = top(f'-sample_index={sample}', f'{BASE}/debug/pprof/{path}')
@@ -135,12 +135,12 @@ if shutil.which('go'):
     before = os.path.join(mt.tmp(), 'before.pb.gz')
     with open(before, 'wb') as f:
         f.write(get('/debug/pprof/heap'))
-    first = json.loads(l.ask('report --by function --json'))
+    first = l.json('report --by function')
     l.ask('cont')
     growth, err = top('-seconds=5' if mt.SOAK else '-seconds=1', '-sample_index=alloc_space', f'{BASE}/debug/pprof/allocs')
     mt.check("Go's pprof: what comes within a second", [f'{growth}: {err[-300:]}'] if len(growth) < 50 or min(growth.values()) <= 0 else [])
     l.ask('stop')
-    now = {r['function']: r['size'] for r in json.loads(l.ask('report --by function --json'))['mem_report']}
+    now = {r['function']: r['size'] for r in l.json('report --by function')['mem_report']}
     was = {r['function']: r['size'] for r in first['mem_report']}
     want = {k: now.get(k, 0) - was.get(k, 0) for k in {*now, *was} if now.get(k, 0) != was.get(k, 0)}
     found, err = top('-sample_index=inuse_space', '-base', before, f'{BASE}/debug/pprof/heap')

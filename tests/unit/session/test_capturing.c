@@ -389,7 +389,8 @@ static void check_captures(struct run *r, enum capture_way way, unsigned times)
 			return;
 		asking_unlock(r->session);
 		CHECK_EQ(c->way, way);
-		CHECK(c->pause_ns > 0 && c->pause_ns < PAUSE);
+		CHECK(c->pause_ns > 0);
+		CHECK_BELOW(c->pause_ns, PAUSE);
 		read_books(c, r, &b);
 		check_numbers(c, &b);
 		check_blocks(c, &b);
