@@ -255,8 +255,9 @@ def what_fails():
     r.end(4)
     if r.rc != 125 or r.err.count('cannot write') != 1 or len(r.err.splitlines()) != 2:
         bad.append(f'no directory: {r.rc} {r.err}')
-    for opts in (['-d', '200ms'], ['-l', '1M', '--limit-exit', '9', '-c', 'heap']):
-        gone = 'rmdir "$PWD"; exec python3 -c "import time; time.sleep(0.5); x = 1 << (8 << 20)"'
+    # (on a busy machine it may be a second until the directory is removed)
+    for asleep, opts in (3, ['-d', '2s']), (0.5, ['-l', '1M', '--limit-exit', '9', '-c', 'heap']):
+        gone = f'rmdir "$PWD"; exec python3 -c "import time; time.sleep({asleep}); x = 1 << (8 << 20)"'
         r = Run('-q', '-o', 'x.', *opts, cmd=('sh', '-c', gone)).end()
         if r.rc != 125 or r.err.count('cannot write') != 1 or 'succeeded' in r.err or r.files():
             bad.append(f'{opts}: {r.rc} {r.err}')

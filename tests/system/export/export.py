@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-# waits
 # timeout: 300
 """
 export - each format opened in its own reader: its total and its functions are those of `report`, in bytes, and those that the victim says; of now, the
