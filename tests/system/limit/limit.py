@@ -202,7 +202,7 @@ if want.search('handler'):
             r = mt.plain([mt.MTRUN, '-q', '-c', 'heap,mmap', '-l', '4M', '--on-limit', 'fail', path, str(threads), '600'])
             handled, refused = map(int, r.out.split()) if r.rc == 0 and re.fullmatch(rb'\d+ \d+\n', r.out) else (0, 0)
             if not handled or refused or r.err:
-                bad.append(f'status {r.rc}, {handled} handled, {refused} refused: {r.out[-99:]} {r.err[-999:]}')
+                bad.append(f'status {r.rc}, {handled} handled, {refused} refused: {r.out} {r.err[-999:]}')
         mt.check(f'handler: maps while its thread allocates, {threads} threads', bad)
 
 # mtrun's death grants.
