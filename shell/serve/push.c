@@ -351,7 +351,7 @@ static void due(evutil_socket_t fd, short what, void *arg)
 	struct item item = { .from = p->last, .until = time(NULL) };
 
 	(void)fd, (void)what;
-	if (item.from == item.until) /* the last one was late; the next one tells of both */
+	if (item.from == item.until) /* the last one came late: the next one has what this would */
 		return;
 	asking_lock(shell->session);
 	main_process = session_main(shell->session);

@@ -62,7 +62,7 @@
 #define KNOCKS	  8u	/* at it, at most */
 #define ASKER_US  30
 #define READER_US 5
-#define SLOWLY	  (16 * PAGE) /* are read slowly, then one knocks anew */
+#define SLOWLY	  (16 * PAGE) /* bytes that are read slowly before one knocks again */
 
 /* of these WHERE is a file's name */
 static const char its_record[] = "what /proc says of it", its_arguments[] = "its command line";
@@ -681,7 +681,7 @@ static ssize_t read_slowly(pid_t pid, raddr_t addr, char *buf, size_t len)
 	return done || n >= 0 ? (ssize_t)done : n == -EIO ? -EFAULT : n;
 }
 
-/* (Slowly each page waits for the lock, at once all wait for it together.) */
+/* read_slowly() waits for the lock once for each page, remote_read() once for all of them. */
 static ssize_t read_memory(pid_t pid, uint64_t where, void *buf, size_t len)
 {
 	size_t done = 0;
@@ -707,7 +707,7 @@ static ssize_t ask_memory(pid_t pid, raddr_t addr, void *buf, size_t len)
 	return patient_ask(pid, read_memory, its_memory, addr, buf, len);
 }
 
-/* The reader has the bytes that it fills until they have come: it may be given up. */
+/* As ask_memory(), for more than PATIENT_BYTES. A reader that is given up frees the buffer. */
 static ssize_t ask_wide(pid_t pid, raddr_t addr, void *buf, size_t len)
 {
 	struct job job = { .pid = pid,
@@ -732,7 +732,7 @@ static ssize_t ask_wide(pid_t pid, raddr_t addr, void *buf, size_t len)
 	return got;
 }
 
-/* By questions of up to MOST bytes. */
+/* Reads by questions of up to MOST bytes each. */
 static ssize_t read_by(size_t most, pid_t pid, raddr_t addr, char *buf, size_t len)
 {
 	size_t done = 0;

@@ -35,8 +35,9 @@
 ssize_t patient_read(pid_t pid, raddr_t addr, void *buf, size_t len) MUST_USE;
 
 /*
- * The same, by questions of up to PATIENT_WIDE: each waits for the lock of the mappings once, where
- * it is soon free, for all its pages; and what does not come takes so much with it.
+ * As patient_read(), by questions of up to PATIENT_WIDE bytes. Each waits for the lock of the
+ * mappings once, if that is soon free: so this is much faster where many threads want the lock. But
+ * a page that does not come costs all the rest of its question.
  */
 #define PATIENT_WIDE ((size_t)1 << 20)
 ssize_t patient_read_wide(pid_t pid, raddr_t addr, void *buf, size_t len) MUST_USE;

@@ -73,7 +73,7 @@ struct credible {		 /* session/credible.h */
 	uint64_t blocks;	 /* at how many live blocks some of them are looked up again */
 	raddr_t *suspect;	 /* blocks that lay outside of its mappings */
 	size_t suspects, sample; /* how many of these; how many were looked up */
-	uint64_t look_ms;	 /* not before: what may have gone is looked for again */
+	uint64_t look_ms;	 /* the list of mappings is not read before */
 	uint64_t doubt_ms;	 /* when it was found lying without an agent; 0: it was not */
 	uint64_t doubt_memory;	 /* bytes of its ledger then */
 	bool given_up;

@@ -36,8 +36,8 @@
  *
  * When the number of live blocks has doubled, some are looked up in the list of mappings. Those
  * outside may be about to be freed, so they are looked up again later. A process is given up if
- * most of them are still live and outside then. Where the list does not come in time (processors are
- * busy, or it is long), it is asked for again as much later.
+ * most of them are still live and outside then. If the list does not come in time (processors are
+ * busy, or it is long), it is read again SUSPECT_MS later.
  */
 
 /* bytes of all ledgers that no blocks account for: with mtrun itself that is some 300 MB */
@@ -120,8 +120,8 @@ static bool is_mapped(const struct maps *v, raddr_t addr)
 	return i < v->count && v->map[i].start <= addr;
 }
 
-/* The list of P's mappings, for whoever is to be suspected or convicted. False: later. */
-static bool list(struct process *p, struct maps *v)
+/* Reads the list of P's mappings. False: it is late, and is read again SUSPECT_MS later. */
+static bool read_mappings(struct process *p, struct maps *v)
 {
 	bool come = !maps_read_within(v, p->via, LOOK_UP_US);
 
@@ -129,7 +129,7 @@ static bool list(struct process *p, struct maps *v)
 	return come;
 }
 
-/* Notes which of some live blocks are outside of all mappings now. False: that is not seen. */
+/* Notes which of some live blocks are outside of all mappings now. False: the list is late. */
 static bool suspect(struct process *p)
 {
 	struct credible *c = &p->credible;
@@ -137,7 +137,7 @@ static bool suspect(struct process *p)
 
 	if (!c->suspect)
 		c->suspect = malloc(CREDIBLE_SUSPECTS * sizeof(*c->suspect));
-	if (!c->suspect || !list(p, &v))
+	if (!c->suspect || !read_mappings(p, &v))
 		return false;
 	c->sample = ledger_some(p->ledger, c->suspect, CREDIBLE_SUSPECTS);
 	c->suspects = 0;
@@ -159,7 +159,7 @@ static bool convict(struct process *p)
 	size_t outside = 0;
 	struct maps v;
 
-	if (!list(p, &v))
+	if (!read_mappings(p, &v))
 		return false;
 	for (size_t i = 0; i < c->suspects; i++)
 		outside += !is_mapped(&v, c->suspect[i]) && ledger_holds(p->ledger, c->suspect[i]);
