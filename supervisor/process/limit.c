@@ -47,14 +47,17 @@
 #define LEAST	 512u	      /* less in advance is not worth taking back */
 /* how long to wait for a thread that keeps books, or an event that others wait for */
 #define PATIENCE_MS 1000
-#define CALL_MS	    100 /* for a thread inside the real function */
+/* at most so much of it counts between two looks: the threads may have stood still as we did */
+#define STEP_MS 20
+#define CALL_MS 100 /* for a thread inside the real function */
 /* for threads that are about to free something, before a verdict that ends the program */
 #define GRACE_MS 3
 
 struct lease {
 	uint64_t given, charged, settled, credited; /* bytes ever; charged: at least */
 	uint64_t settled_seen, head_seen;
-	uint64_t since;		/* when the present question came, + 1; 0: there is none */
+	uint64_t looked_ms;	/* when the present question was last looked at, + 1; 0: never */
+	uint64_t waited_ms;	/* how long it has been waiting, by steps of STEP_MS at most */
 	uint64_t answer, ahead; /* what was last granted; 0 if that was refused */
 	bool handler;		/* ... to a handler */
 	bool closed;		/* `given` is 0 over there */
@@ -181,7 +184,7 @@ void limit_thread_gone(struct process *p, uint64_t fs)
 		l->settled = l->charged;
 		store64(&t->charged, l->charged);
 		store64(&t->settled, l->charged);
-		l->since = 0;
+		l->looked_ms = 0;
 		return;
 	}
 }
@@ -369,12 +372,20 @@ static bool foreign(struct process *p, const struct room_question *q)
 	return (q->kind == ROOM_MAP || q->kind == ROOM_BREAK) && !process_own_mapping(p, q->stack);
 }
 
-/* How many ms the question has been waiting. */
+/*
+ * How many ms the question has been waiting. A machine that was paused, or mtrun that was stopped,
+ * has used up no patience: the threads that are waited for may have had no time to run.
+ */
 static uint64_t waited(struct lease *l, uint64_t ms)
 {
-	if (!l->since)
-		l->since = ms + 1;
-	return ms + 1 > l->since ? ms + 1 - l->since : 0;
+	uint64_t step = ms + 1 - l->looked_ms;
+
+	if (!l->looked_ms)
+		l->waited_ms = 0;
+	else if (ms + 1 > l->looked_ms)
+		l->waited_ms += least(step, STEP_MS);
+	l->looked_ms = ms + 1;
+	return l->waited_ms;
 }
 
 /*
@@ -568,7 +579,7 @@ uint64_t limit_grant(struct process *p, const struct room_question *q, const str
 {
 	struct lease *own = &p->limit.lease[q->slot], *handlers = &p->limit.lease[HANDLERS];
 
-	own->since = 0;
+	own->looked_ms = 0;
 	own->answer = c->charge;
 	own->ahead = c->ahead;
 	own->handler = q->handler;
@@ -586,7 +597,7 @@ uint64_t limit_refuse(struct process *p, const struct room_question *q)
 {
 	struct lease *own = &p->limit.lease[q->slot];
 
-	own->since = own->answer = own->ahead = 0;
+	own->looked_ms = own->answer = own->ahead = 0;
 	if (!q->handler)
 		store64(&p->wire->thread[q->slot].given, own->given);
 	return ROOM_NONE;
@@ -607,5 +618,5 @@ void limit_unanswered(struct process *p, uint32_t slot)
 		own->given -= own->answer + own->ahead;
 		store64(&p->wire->thread[slot].given, own->given);
 	}
-	own->answer = own->ahead = own->since = 0;
+	own->answer = own->ahead = own->looked_ms = 0;
 }

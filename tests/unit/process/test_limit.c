@@ -78,6 +78,16 @@ static enum room_verdict wants(struct process *p, uint32_t slot, uint64_t n, uin
 	return judge(p, asks_for(slot, ROOM_BLOCK, n), limit, ms, c);
 }
 
+/* The verdict is put off at each look, every 10 ms of FROM to TO. */
+static void put_off(struct process *p, uint32_t slot, uint64_t n, uint64_t limit, uint64_t from,
+		    uint64_t to)
+{
+	struct room_case c;
+
+	for (uint64_t ms = from; ms < to; ms += 10)
+		CHECK_EQ(wants(p, slot, n, limit, ms, &c), ROOM_LATER);
+}
+
 /* ---- a hook's side ------------------------------------------------------- */
 
 static struct wire_thread *thread(struct process *p, uint32_t slot)
@@ -351,8 +361,7 @@ static void test_busy(void)
 	limited(&p, 2);
 	given(&p, 1, 0x10000, 1000, 10000, &c);
 	thread(&p, 1)->mark = 0x7ffe0000 | 1;
-	CHECK_EQ(wants(&p, 0, 8000, 10000, 50, &c), ROOM_LATER);
-	CHECK_EQ(wants(&p, 0, 8000, 10000, 51, &c), ROOM_LATER);
+	put_off(&p, 0, 8000, 10000, 50, 1050);
 	CHECK_EQ(wants(&p, 0, 8000, 10000, 1049, &c), ROOM_LATER);
 	CHECK_EQ(wants(&p, 0, 8000, 10000, 1050, &c), ROOM_CROSSES);
 	CHECK_EQ(c.allocated, 3250); /* all that it may have taken */
@@ -509,10 +518,24 @@ static void test_held(void)
 	alloc(p.wire, 0, 0x10000, 600, 1);
 	CHECK_EQ(wants(&p, 0, 400, 1000, 10, &c), ROOM_FITS);
 	CHECK_EQ(c.allocated, 600);
-	CHECK_EQ(wants(&p, 0, 401, 1000, 10, &c), ROOM_LATER);
+	put_off(&p, 0, 401, 1000, 10, 1010);
 	CHECK_EQ(wants(&p, 0, 401, 1000, 1009, &c), ROOM_LATER);
 	CHECK_EQ(wants(&p, 0, 401, 1000, 1010, &c), ROOM_CROSSES);
 	CHECK_EQ(c.allocated, 600);
+	done(&p);
+}
+
+/* A pause of the machine, or of mtrun, uses up no patience: what is missing comes after it. */
+static void test_paused(void)
+{
+	struct process p;
+	struct room_case c;
+
+	limited(&p, 1);
+	number(p.wire, 0x10000);
+	alloc(p.wire, 0, 0x10000, 600, 1);
+	for (uint64_t ms = 10; ms < 49 * 3000; ms += 3000)
+		CHECK_EQ(wants(&p, 0, 401, 1000, ms, &c), ROOM_LATER);
 	done(&p);
 }
 
@@ -579,7 +602,7 @@ static void test_resizing(void)
 	thread(&p, 1)->charged += 0;
 	given(&p, 1, 0x20000, 10, 10000, &c);
 	thread(&p, 1)->charged += 500;
-	CHECK_EQ(wants(&p, 0, 9001, 10000, 10, &c), ROOM_LATER);
+	put_off(&p, 0, 9001, 10000, 10, 110);
 	CHECK_EQ(wants(&p, 0, 9001, 10000, 109, &c), ROOM_LATER);
 	CHECK_EQ(wants(&p, 0, 9001, 10000, 110, &c), ROOM_CROSSES);
 	limit_refuse(&p, &(struct room_question){ .slot = 0 });
@@ -712,10 +735,10 @@ static void test_thread_gone(void)
 	/* a question that it was waiting with is not the next owner's */
 	thread(&p, 1)->fs = 0x3000;
 	thread(&p, 0)->mark = ~0ull;
-	CHECK_EQ(wants(&p, 1, 9001, 10000, 100, &c), ROOM_LATER);
+	put_off(&p, 1, 9001, 10000, 100, 1000);
 	limit_thread_gone(&p, 0x3000);
 	thread(&p, 1)->fs = 0x4000;
-	CHECK_EQ(wants(&p, 1, 9001, 10000, 1500, &c), ROOM_LATER);
+	put_off(&p, 1, 9001, 10000, 1000, 2000);
 	done(&p);
 }
 
@@ -910,6 +933,7 @@ int main(void)
 	RUN(test_handler_within);
 	RUN(test_two_handlers);
 	RUN(test_held);
+	RUN(test_paused);
 	RUN(test_ticket);
 	RUN(test_resize);
 	RUN(test_resizing);
