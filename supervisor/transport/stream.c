@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "transport/stream.h"
 
+#include "base/bounds.h"
 #include "ledger/ledger.h"
 #include "transport/shared.h"
 #include "transport/turns.h"
@@ -24,7 +25,8 @@
  *   written: one whose turn in its counter comes before the thread's earlier ones is held, too. Both
  *   orders are that in which the sequence numbers were taken, so there is no deadlock;
  * - large blocks and mappings, the tickets: a ring whose next event is not the next ticket's stands
- *   still while the others go on;
+ *   still while the others go on. A ticket that does not come is passed over, for one event; until it
+ *   has come, each further event waits until all that may come before it has been looked for;
  * - time: rings are taken in turns of a few events, the one that is furthest back (by its time
  *   events) first, so that sums are never those of one thread's future with another's past.
  *
@@ -66,9 +68,10 @@
 /* and how many held events it looks at meanwhile, all in all */
 #define SETTLE_MOST (1u << 17)
 /* how often a pass looks for new events when all rings stand still */
-#define LOOKS	  8u
-#define NO_THREAD UINT32_MAX
-#define EARLIES	  64u
+#define LOOKS	     8u
+#define NO_THREAD    UINT32_MAX
+#define EARLIES	     64u
+#define MISSING_MOST (UINT64_MAX / 2)
 
 struct source {		     /* where an event came from */
 	uint64_t ms, period; /* period: bytes a sample; 0: nothing is sampled */
@@ -137,7 +140,9 @@ struct stream {
 	uint64_t early[EARLIES];
 	unsigned earlies;
 	bool halted;			   /* at the end of the last pass some ring stood still, */
-	uint64_t halted_ticket, halted_ms; /* for this one, since then */
+	uint64_t halted_ticket, halted_ms; /* for this one, for so long, by steps of STEP_MS */
+	uint64_t sure;	  /* the ticket to be taken next when the rings were looked at */
+	uint64_t missing; /* tickets that were passed over, and have not come */
 	uint64_t gaps_ms, turn, now;
 	uint64_t ran; /* ms in which events came */
 
@@ -653,10 +658,18 @@ static inline void accept_event(struct stream *s, const struct source *from, str
 
 /* ---- tickets ------------------------------------------------------------- */
 
+/* One of the tickets that were passed over has come. */
+static void ticket_late(struct stream *s) { s->missing -= s->missing != 0; }
+
 static void ticket_past(struct stream *s, uint64_t ticket)
 {
-	if (ticket >= s->ticket)
+	if (ticket < s->ticket)
+		ticket_late(s);
+	else {
+		s->missing = least(s->missing, MISSING_MOST) +
+			     least(ticket - s->ticket, MISSING_MOST);
 		s->ticket = ticket + 1;
+	}
 	for (unsigned i = 0; i < s->earlies;) {
 		if (s->early[i] > s->ticket) {
 			i++;
@@ -664,6 +677,8 @@ static void ticket_past(struct stream *s, uint64_t ticket)
 		}
 		if (s->early[i] == s->ticket)
 			s->ticket++;
+		else
+			ticket_late(s);
 		s->early[i] = s->early[--s->earlies];
 		i = 0;
 	}
@@ -742,10 +757,10 @@ static inline uint32_t plain_run(struct stream *s, const struct wire_event *e, u
 
 /*
  * Takes the event at E; N slots are there. Returns how many it has, or 0 if the ring must stand
- * still for a ticket, which FORCE skips. *STOP: a new millisecond begins.
+ * still for a ticket. *FORCE: it need not, once. *STOP: a new millisecond begins.
  */
 static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_event *e, uint32_t n,
-			 bool force, bool *stop)
+			 bool *force, bool *stop)
 {
 	enum wire_kind k = wire_kind(e[0]);
 	if (k == WIRE_TIME) {
@@ -770,10 +785,13 @@ static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_eve
 		s->bad++; /* (or its second slot was never written) */
 		return 1;
 	}
-	if (wide && e[1].b > s->ticket && !force) {
-		r->halted = true;
-		r->ticket = e[1].b;
-		return 0;
+	if (wide && (e[1].b > s->ticket || s->missing)) {
+		if (!*force) {
+			r->halted = true;
+			r->ticket = e[1].b;
+			return 0;
+		}
+		*force = false;
 	}
 	if (wide)
 		ticket_past(s, e[1].b);
@@ -792,7 +810,8 @@ static __attribute__((noinline)) void watched_run(struct stream *s, const struct
 
 /*
  * Takes up to BATCH events of R; stops at a new millisecond, and where the ring must stand still
- * for a ticket, unless FORCE. Returns how many slots were taken.
+ * for a ticket; FORCE: but for the first one, which others may have come before. Returns how many
+ * slots were taken.
  */
 static size_t ring_run(struct stream *s, struct ring *r, bool force)
 {
@@ -813,7 +832,7 @@ static size_t ring_run(struct stream *s, struct ring *r, bool force)
 			i += n;
 			continue;
 		}
-		n = ring_one(s, r, buf + i, have - i, force, &stop);
+		n = ring_one(s, r, buf + i, have - i, &force, &stop);
 		if (!n)
 			break;
 		if (__builtin_expect(s->watcher != NULL, 0))
@@ -837,10 +856,14 @@ static void ring_queue(struct stream *s, const struct ring *r)
 		turns_add(&s->going, (struct turn){ r->ms, r->turn, r->from.slot });
 }
 
-/* Looks how far each ring has been written. */
+/*
+ * Looks how far each ring has been written. What comes before an event whose ticket was taken before
+ * the look, below `sure`, is seen: it was stored before that ticket was taken.
+ */
 static void rings_look(struct stream *s)
 {
 	uint32_t high = shared_slots(s->shared);
+	s->sure = load64(&s->wire->ticket);
 	s->going.count = s->halting.count = 0;
 	s->look++;
 	for (uint32_t i = 0; i < high; i++) {
@@ -981,7 +1004,7 @@ static void signals_forget(struct stream *s, uint32_t slot)
  */
 static struct ring *next_ring(struct stream *s)
 {
-	while (s->halting.count && s->halting.at[0].first <= s->ticket) {
+	while (!s->missing && s->halting.count && s->halting.at[0].first <= s->ticket) {
 		struct ring *r = &s->ring[turns_take(&s->halting).ring];
 		r->halted = false;
 		ring_queue(s, r);
@@ -989,39 +1012,52 @@ static struct ring *next_ring(struct stream *s)
 	return s->going.count ? &s->ring[turns_take(&s->going).ring] : NULL;
 }
 
-/* All rings stand still: the one with the lowest ticket goes on, once that has lasted, or FORCE. */
-static struct ring *go_on(struct stream *s, bool force)
+/*
+ * All rings stand still. Whether the one with the lowest ticket goes on: it is its turn, or they
+ * have stood still for long, or FORCE.
+ */
+static bool goes_on(const struct stream *s, bool force)
 {
-	if (!s->halting.count)
-		return NULL;
-	if (!force &&
-	    !(s->halted && s->ticket == s->halted_ticket && s->now - s->halted_ms >= TICKET_MS))
-		return NULL;
-	return &s->ring[turns_take(&s->halting).ring];
+	return s->halting.count &&
+	       (s->halting.at[0].first <= s->ticket || force ||
+		(s->halted && s->ticket == s->halted_ticket && s->halted_ms >= TICKET_MS));
 }
 
 /*
  * Takes what the rings hold now, about BUDGET slots at most. FORCE: no ring stands still for a
- * ticket. Returns how many were taken.
+ * ticket once nothing else can be taken. Returns how many were taken.
+ *
+ * While a ticket is missing that was passed over, its event may come before any other, and be there
+ * by now. So all rings stand still for their tickets then, and the lowest one goes on; and only if
+ * what comes before it is seen. Otherwise the rings are looked at again, unless the counter has stood
+ * still since: then no hook has taken that ticket.
  */
 static size_t pass(struct stream *s, size_t budget, bool force)
 {
 	size_t taken = signals_take(s), progress = 0;
-	unsigned looks = 0;
+	unsigned looks = 0, later_looks = 0;
+	uint64_t stands = UINT64_MAX;
 	rings_look(s);
 	while (taken < budget) {
 		struct ring *r = next_ring(s);
-		bool forced = false;
+		bool forced = !r && goes_on(s, force);
 		/* what they wait for may have been written meanwhile */
 		if (!r && s->halting.count && progress && looks++ < LOOKS) {
 			progress = 0;
 			rings_look(s);
 			continue;
 		}
-		if (!r) {
-			r = go_on(s, force);
-			forced = true;
+		if (forced && s->halting.at[0].first >= s->sure && s->sure != stands) {
+			uint64_t was = s->sure;
+			if (later_looks++ == LOOKS) /* it came after this pass began */
+				break;
+			rings_look(s);
+			if (s->sure == was)
+				stands = was;
+			continue;
 		}
+		if (forced)
+			r = &s->ring[turns_take(&s->halting).ring];
 		if (!r)
 			break;
 		r->turn = ++s->turn;
@@ -1033,7 +1069,7 @@ static size_t pass(struct stream *s, size_t budget, bool force)
 	bool halted = s->halting.count;
 	if (halted && (!s->halted || s->ticket != s->halted_ticket)) {
 		s->halted_ticket = s->ticket;
-		s->halted_ms = s->now;
+		s->halted_ms = 0;
 	}
 	s->halted = halted;
 	uint32_t high = shared_slots(s->shared);
@@ -1046,9 +1082,11 @@ size_t stream_take(struct stream *s, uint64_t now, size_t budget)
 {
 	uint64_t step = now > s->now ? now - s->now : 0;
 	s->now += step;
+	step = step < STEP_MS ? step : STEP_MS;
+	s->halted_ms += step;
 	size_t n = pass(s, budget, false);
 	if (n)
-		s->ran += step < STEP_MS ? step : STEP_MS;
+		s->ran += step;
 	if (s->held_now && s->now - s->gaps_ms >= GAP_MS / 10) {
 		s->gaps_ms = s->now;
 		queues_give_up(s, false);

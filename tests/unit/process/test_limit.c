@@ -550,8 +550,11 @@ static void test_ticket(void)
 	ticket(p.wire);
 	takes(&p, 1, 0x100000, 5000);
 	CHECK_EQ(wants(&p, 0, 90000, 100000, 10, &c), ROOM_LATER);
-	CHECK_EQ(wants(&p, 0, 90000, 100000, 1010, &c), ROOM_FITS);
-	CHECK_EQ(c.allocated, 6000);
+	CHECK_EQ(wants(&p, 0, 90000, 100000, 20, &c), ROOM_FITS);
+	CHECK_EQ(c.allocated, 7000); /* the first block twice: it is not known to be settled */
+	for (uint64_t ms = 30; ms <= 110; ms += 10)
+		CHECK_EQ(wants(&p, 0, 90000, 100000, ms, &c), ROOM_FITS);
+	CHECK_EQ(c.allocated, 6000); /* it is not waited for any longer */
 	done(&p);
 }
 

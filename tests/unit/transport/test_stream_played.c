@@ -389,10 +389,71 @@ static void test_asked(void)
 	rig_free(&r);
 }
 
+/* ---- mappings whose owner goes from thread to thread --------------------- */
+
+/*
+ * As goroutines do: what one thread maps another unmaps. Each owner has two rings, and is kept from
+ * running now and then between its ticket and the store, when an answer passes it over.
+ */
+enum { OWNERS = 4, RINGS_EACH = 2, MAPPED = 30000 };
+
+struct owner {
+	struct wire_process *w;
+	unsigned *running;
+	unsigned n;
+};
+
+static void ticketed(const struct owner *me, uint64_t *x, enum wire_kind kind)
+{
+	unsigned t = me->n * RINGS_EACH + (unsigned)(test_random(x) % RINGS_EACH);
+	room(me->w, t);
+	uint64_t tick = ticket(me->w);
+	if (test_random(x) % 8 == 0)
+		sched_yield();
+	store2(me->w, t,
+	       wire_pack(kind, 0x7f0000000000 + me->n * 0x10000ull, 0,
+			 kind == WIRE_MAP ? 3 | WIRE_MAP_ANON : 0, 1),
+	       4096, tick);
+}
+
+static void *owner(void *arg)
+{
+	struct owner *me = arg;
+	uint64_t x = 0x9e3779b97f4a7c15ull * (me->n + 1);
+	for (unsigned i = 0; i < MAPPED; i++) {
+		ticketed(me, &x, WIRE_MAP);
+		ticketed(me, &x, WIRE_UNMAP);
+	}
+	__atomic_fetch_sub(me->running, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void test_passed_over(void)
+{
+	struct rig r = rig_new(OWNERS * RINGS_EACH);
+	struct owner me[OWNERS];
+	pthread_t id[OWNERS];
+	unsigned running = OWNERS;
+	for (unsigned n = 0; n < OWNERS; n++) {
+		me[n] = (struct owner){ r.w, &running, n };
+		pthread_create(&id[n], NULL, owner, &me[n]);
+	}
+	while (__atomic_load_n(&running, __ATOMIC_ACQUIRE))
+		stream_settle(r.s, 1, true); /* without a wait */
+	for (unsigned n = 0; n < OWNERS; n++)
+		pthread_join(id[n], NULL);
+	stream_settle(r.s, 1, true);
+	CHECK_EQ(totals(r.l).maps, OWNERS * MAPPED);
+	CHECK_EQ(totals(r.l).unmaps, OWNERS * MAPPED);
+	CHECK_EQ(totals(r.l).mmap, 0);
+	rig_free(&r);
+}
+
 int main(void)
 {
 	RUN(test_played);
 	RUN(test_threads);
 	RUN(test_asked);
+	RUN(test_passed_over);
 	return test_status();
 }
