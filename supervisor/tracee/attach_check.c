@@ -287,13 +287,12 @@ int attach_check(pid_t pid, bool hooks_given, char *why, size_t len)
 	if (via < 0)
 		return via;
 	fd = patient_open(via, "mem", O_RDONLY);
+	if (fd == -EACCES || fd == -EPERM)
+		return why_refused(&l, fd);
+	if (fd == -ESRCH || fd == -ENOENT)
+		return refuse(&l, -ESRCH, "it has ended");
 	if (fd < 0)
-		return fd == -EACCES || fd == -EPERM
-			       ? why_refused(&l, fd)
-			       : refuse(&l, fd, "%s",
-					fd == -ESRCH || fd == -ENOENT ? "it has ended"
-					: fd == -ETIMEDOUT	      ? PATIENT_LATE
-								      : strerror(-fd));
+		return refuse(&l, fd, "%s", fd == -ETIMEDOUT ? PATIENT_LATE : strerror(-fd));
 	close(fd);
 	return check_program(&l, via, hooks_given);
 }
