@@ -25,8 +25,8 @@
  *   written: one whose turn in its counter comes before the thread's earlier ones is held, too. Both
  *   orders are that in which the sequence numbers were taken, so there is no deadlock;
  * - large blocks and mappings, the tickets: a ring whose next event is not the next ticket's stands
- *   still while the others go on. A ticket that does not come is passed over, for one event; until it
- *   has come, each further event waits until all that may come before it has been looked for;
+ *   still while the others go on. If the ticket does not come one event passes it over. Until it
+ *   has come, all others go by their tickets, each after a look for what may come before it;
  * - time: rings are taken in turns of a few events, the one that is furthest back (by its time
  *   events) first, so that sums are never those of one thread's future with another's past.
  *
@@ -71,7 +71,7 @@
 #define LOOKS	     8u
 #define NO_THREAD    UINT32_MAX
 #define EARLIES	     64u
-#define MISSING_MOST (UINT64_MAX / 2)
+#define MISSING_MOST (UINT64_MAX / 2) /* of two such numbers the sum fits */
 
 struct source {		     /* where an event came from */
 	uint64_t ms, period; /* period: bytes a sample; 0: nothing is sampled */
@@ -757,7 +757,8 @@ static inline uint32_t plain_run(struct stream *s, const struct wire_event *e, u
 
 /*
  * Takes the event at E; N slots are there. Returns how many it has, or 0 if the ring must stand
- * still for a ticket. *FORCE: it need not, once. *STOP: a new millisecond begins.
+ * still for a ticket. If *FORCE is set the ring goes on without it, and *FORCE is cleared: that is
+ * for one event. *STOP: a new millisecond begins.
  */
 static uint32_t ring_one(struct stream *s, struct ring *r, const struct wire_event *e, uint32_t n,
 			 bool *force, bool *stop)
@@ -810,8 +811,8 @@ static __attribute__((noinline)) void watched_run(struct stream *s, const struct
 
 /*
  * Takes up to BATCH events of R; stops at a new millisecond, and where the ring must stand still
- * for a ticket; FORCE: but for the first one, which others may have come before. Returns how many
- * slots were taken.
+ * for a ticket. FORCE: the first event that would have to wait does not. Returns how many slots
+ * were taken.
  */
 static size_t ring_run(struct stream *s, struct ring *r, bool force)
 {
@@ -857,8 +858,8 @@ static void ring_queue(struct stream *s, const struct ring *r)
 }
 
 /*
- * Looks how far each ring has been written. What comes before an event whose ticket was taken before
- * the look, below `sure`, is seen: it was stored before that ticket was taken.
+ * Looks how far each ring has been written. Tickets below `sure` were taken before the look, and
+ * what must come before their events was stored before they were taken: so the look finds it.
  */
 static void rings_look(struct stream *s)
 {
@@ -1027,10 +1028,10 @@ static bool goes_on(const struct stream *s, bool force)
  * Takes what the rings hold now, about BUDGET slots at most. FORCE: no ring stands still for a
  * ticket once nothing else can be taken. Returns how many were taken.
  *
- * While a ticket is missing that was passed over, its event may come before any other, and be there
- * by now. So all rings stand still for their tickets then, and the lowest one goes on; and only if
- * what comes before it is seen. Otherwise the rings are looked at again, unless the counter has stood
- * still since: then no hook has taken that ticket.
+ * A ticket that was passed over may have come since, and other events may depend on its event. So
+ * as long as one is missing, all rings stand still for their tickets, and the one with the lowest
+ * goes on. It goes on only if its ticket is below `sure`; otherwise the rings are looked at again.
+ * If the counter has not moved between two looks, no hook has taken that ticket, and it goes on.
  */
 static size_t pass(struct stream *s, size_t budget, bool force)
 {

@@ -504,6 +504,14 @@ static void test_two_handlers(void)
 	done(&p);
 }
 
+/* P, of one thread, with an event that is held for one that is missing: 600 bytes. */
+static void limited_held(struct process *p)
+{
+	limited(p, 1);
+	number(p->wire, 0x10000);
+	alloc(p->wire, 0, 0x10000, 600, 1);
+}
+
 /*
  * An event that is held for one that is missing: its block counts, and is waited for, for a second;
  * then what is certain is applied.
@@ -513,9 +521,7 @@ static void test_held(void)
 	struct process p;
 	struct room_case c;
 
-	limited(&p, 1);
-	number(p.wire, 0x10000);
-	alloc(p.wire, 0, 0x10000, 600, 1);
+	limited_held(&p);
 	CHECK_EQ(wants(&p, 0, 400, 1000, 10, &c), ROOM_FITS);
 	CHECK_EQ(c.allocated, 600);
 	put_off(&p, 0, 401, 1000, 10, 1010);
@@ -531,9 +537,7 @@ static void test_paused(void)
 	struct process p;
 	struct room_case c;
 
-	limited(&p, 1);
-	number(p.wire, 0x10000);
-	alloc(p.wire, 0, 0x10000, 600, 1);
+	limited_held(&p);
 	for (uint64_t ms = 10; ms < 49 * 3000; ms += 3000)
 		CHECK_EQ(wants(&p, 0, 401, 1000, ms, &c), ROOM_LATER);
 	done(&p);
