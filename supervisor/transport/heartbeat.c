@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/space.h"
 
 /*
@@ -51,7 +52,7 @@ static struct {
 	pthread_mutex_t lock; /* guards the list */
 	struct wire_beacon **beacon;
 	size_t count, room;
-	struct timespec began;
+	uint64_t began_ns;
 	int bell_fd;
 	uint32_t tid;	  /* 0 until the thread is up */
 	uint32_t changed; /* futex: the list has changed */
@@ -59,14 +60,7 @@ static struct {
 	struct robust_list_head robust;
 } heartbeat = { .lock = PTHREAD_MUTEX_INITIALIZER, .bell_fd = -1 };
 
-uint64_t heartbeat_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)((now.tv_sec - heartbeat.began.tv_sec) * 1000 +
-			  (now.tv_nsec - heartbeat.began.tv_nsec) / 1000000);
-}
+uint64_t heartbeat_ms(void) { return (clock_ns() - heartbeat.began_ns) / 1000000; }
 
 /* As <linux/sched/types.h> has it, which cannot be included beside <sched.h>. */
 struct slice {
@@ -184,7 +178,7 @@ int heartbeat_start(void)
 	sigset_t all, was;
 	int err;
 
-	clock_gettime(CLOCK_MONOTONIC, &heartbeat.began);
+	heartbeat.began_ns = clock_ns();
 	heartbeat.bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (heartbeat.bell_fd < 0)
 		return -errno;
