@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +35,14 @@
  * looked at with each tick of the clock.
  */
 
-#define TICK_MS	     3
-#define BELLS	     120 /* futex_waitv takes 128 at most */
-#define NODE_TO_WORD ((long)PAGE + (long)offsetof(struct wire_beacon, alive))
+#define TICK_NS 3000000
+#define BELLS	120 /* futex_waitv takes 128 at most */
+/*
+ * So many bells are heard in one tick at most, later ones at its end: a target that rings without end
+ * takes a fifth of a processor. Each costs as much as there are beacons.
+ */
+#define RINGS(beacons) (20000 / (100 + (beacons)))
+#define NODE_TO_WORD   ((long)PAGE + (long)offsetof(struct wire_beacon, alive))
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
@@ -60,7 +66,9 @@ static struct {
 	struct robust_list_head robust;
 } heartbeat = { .lock = PTHREAD_MUTEX_INITIALIZER, .bell_fd = -1 };
 
-uint64_t heartbeat_ms(void) { return (clock_ns() - heartbeat.began_ns) / 1000000; }
+static uint64_t ms_at(uint64_t ns) { return (ns - heartbeat.began_ns) / 1000000; }
+
+uint64_t heartbeat_ms(void) { return ms_at(clock_ns()); }
 
 /* As <linux/sched/types.h> has it, which cannot be included beside <sched.h>. */
 struct slice {
@@ -101,31 +109,83 @@ static bool hear(struct wire_beacon *beacon)
 	return news;
 }
 
+/*
+ * A late tick dates events late. A nice value counts only among the threads of one session or cgroup
+ * (sched(7), autogroup): where others keep the processors busy, ticks are late by 5 ms and more with
+ * -10. So the thread has the least real-time priority. It needs some us for a tick, and what RINGS
+ * allows. Without the right to that priority ticks may be late.
+ */
+static void be_punctual(void)
+{
+	if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK,
+			       &(struct sched_param){ .sched_priority = 1 })) {
+		setpriority(PRIO_PROCESS, 0, -10);
+		heartbeat_prompt();
+	}
+}
+
+/* Waits for a bell of WAITV's N, or until END. */
+static void wait_bells(struct waitv *waitv, unsigned n, const struct timespec *end)
+{
+	if (syscall(SYS_futex_waitv, waitv, n, 0, end, CLOCK_MONOTONIC) < 0 && errno != EAGAIN &&
+	    errno != EINTR && errno != ETIMEDOUT)
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, end, NULL);
+}
+
+/* What has rung of the N beacons OF that were there when the list had CHANGED so often. */
+static bool any_rung(struct wire_beacon *const *of, size_t n, uint32_t changed)
+{
+	bool rung = false;
+
+	pthread_mutex_lock(&heartbeat.lock);
+	for (size_t i = 0; i < n; i++) {
+		bool there = changed == heartbeat.changed;
+
+		for (size_t k = 0; k < heartbeat.count && !there; k++)
+			there = heartbeat.beacon[k] == of[i];
+		if (there)
+			rung |= hear(of[i]);
+	}
+	pthread_mutex_unlock(&heartbeat.lock);
+	return rung;
+}
+
+static struct timespec timespec_of(uint64_t ns)
+{
+	return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000),
+				  .tv_nsec = (long)(ns % 1000000000) };
+}
+
 static void *heartbeat_run(void *unused)
 {
 	struct waitv waitv[BELLS + 1];
 	struct wire_beacon *of[BELLS];
-	size_t n;
+	uint64_t tick_ends = 0;
+	size_t n, rings = 0;
 
 	(void)unused;
 	pthread_setname_np(pthread_self(), "mtrun-heartbeat");
 	heartbeat.robust.list.next = &heartbeat.robust.list;
 	heartbeat.robust.futex_offset = NODE_TO_WORD;
 	syscall(SYS_set_robust_list, &heartbeat.robust, sizeof(heartbeat.robust));
-	/* a late tick makes events late; a plain user may not set it, which does no harm */
-	setpriority(PRIO_PROCESS, 0, -10);
-	heartbeat_prompt();
+	be_punctual();
 	__atomic_store_n(&heartbeat.tid, (uint32_t)gettid(), __ATOMIC_RELEASE);
 
 	for (;;) {
-		uint32_t ms = (uint32_t)heartbeat_ms();
-		struct timespec until;
-		bool rung = false;
+		uint64_t now = clock_ns();
+		uint32_t ms = (uint32_t)ms_at(now);
+		struct timespec end = timespec_of(now + TICK_NS);
+		bool deaf;
 
+		if (now >= tick_ends) {
+			tick_ends = now + TICK_NS;
+			rings = 0;
+		}
 		pthread_mutex_lock(&heartbeat.lock);
 		if (heartbeat.stop)
 			break;
 		n = 0;
+		deaf = rings++ >= RINGS(heartbeat.count);
 		waitv[BELLS] = (struct waitv){ heartbeat.changed, (uintptr_t)&heartbeat.changed,
 					       WAITV_32, 0 };
 		for (size_t i = 0; i < heartbeat.count; i++) {
@@ -142,24 +202,13 @@ static void *heartbeat_run(void *unused)
 		waitv[n] = waitv[BELLS];
 		pthread_mutex_unlock(&heartbeat.lock);
 
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_nsec += TICK_MS * 1000000;
-		if (until.tv_nsec >= 1000000000) {
-			until.tv_sec++;
-			until.tv_nsec -= 1000000000;
+		if (deaf) {
+			end = timespec_of(tick_ends);
+			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL);
+		} else {
+			wait_bells(waitv, (unsigned)n + 1, &end);
 		}
-		if (syscall(SYS_futex_waitv, waitv, (unsigned)n + 1, 0, &until, CLOCK_MONOTONIC) <
-			    0 &&
-		    errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT)
-			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-		pthread_mutex_lock(&heartbeat.lock);
-		for (size_t i = 0; i < n; i++)
-			for (size_t k = 0; k < heartbeat.count; k++)
-				/* it may have been unmapped meanwhile */
-				if (heartbeat.beacon[k] == of[i])
-					rung |= hear(of[i]);
-		pthread_mutex_unlock(&heartbeat.lock);
-		if (rung)
+		if (any_rung(of, n, (uint32_t)waitv[n].val))
 			eventfd_write(heartbeat.bell_fd, 1);
 	}
 	pthread_mutex_unlock(&heartbeat.lock);
@@ -175,9 +224,16 @@ static void wake(void)
 
 int heartbeat_start(void)
 {
+	pthread_mutexattr_t inherit;
 	sigset_t all, was;
 	int err;
 
+	/* the thread waits for who has the lock: that one has its priority then */
+	pthread_mutexattr_init(&inherit);
+	pthread_mutexattr_setprotocol(&inherit, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_destroy(&heartbeat.lock);
+	pthread_mutex_init(&heartbeat.lock, &inherit);
+	pthread_mutexattr_destroy(&inherit);
 	heartbeat.began_ns = clock_ns();
 	heartbeat.bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (heartbeat.bell_fd < 0)
@@ -258,6 +314,7 @@ void heartbeat_unmap(struct wire_beacon *beacon, size_t size)
 	for (size_t i = 0; i < heartbeat.count; i++)
 		if (heartbeat.beacon[i] == beacon)
 			heartbeat.beacon[i] = heartbeat.beacon[--heartbeat.count];
+	__atomic_add_fetch(&heartbeat.changed, 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&beacon->alive, 0, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&heartbeat.lock);
 	munmap(node_of(beacon), size + PAGE);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * queued.h - how long a thread was ready to run and did not, as others had the processors: the kernel's own count (/proc/PID/task/TID/schedstat), and how
- * long the machine was and did not: for victims that measure time on a machine with other work. Nothing here allocates, except that open_queued_of() reads a directory. C and C++.
+ * long the machine was and did not: for victims that measure time on a machine with other work. Nothing here
+ * allocates. C and C++.
  */
 #ifndef QUEUED_H
 #define QUEUED_H
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define QUEUED_UNUSED __attribute__((unused))
@@ -59,6 +61,22 @@ static QUEUED_UNUSED double queued_stolen(void)
 	return (double)steal * 1e3 / (double)sysconf(_SC_CLK_TCK);
 }
 
+/* ms until now in which the thread of FD (-1: none) or the machine was ready, and had no processor. */
+static QUEUED_UNUSED double queued_waited(int fd)
+{
+	return queued(fd).ms + queued_stolen();
+}
+
+/* The same once that thread has run again, as a wait counts when it ends; 10 s later at most. */
+static QUEUED_UNUSED double queued_waited_again(int fd)
+{
+	unsigned long long runs = queued(fd).runs;
+
+	for (int ms = 0; fd >= 0 && ms < 10000 && queued(fd).runs == runs; ms++)
+		usleep(1000);
+	return queued_waited(fd);
+}
+
 /* The process that traces this one; 0: none does. */
 static QUEUED_UNUSED int queued_tracer(void)
 {
@@ -82,27 +100,27 @@ static QUEUED_UNUSED int open_queued_tracer(void)
 /* The tracer's thread NAME. -1: it has none. */
 static QUEUED_UNUSED int open_queued_of(const char *name)
 {
-	char path[400], text[4096], comm[100];
-	struct dirent *e;
-	int found = -1;
-	DIR *d;
+	char path[400], text[4096], comm[100], entries[32768];
+	int found = -1, tracer = queued_tracer(), dir;
+	long n = 0, k = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", queued_tracer());
+	snprintf(path, sizeof(path), "/proc/%d/task", tracer);
 	snprintf(comm, sizeof(comm), "%s\n", name);
-	d = opendir(path);
-	while (d && found < 0 && (e = readdir(d))) {
-		int fd;
+	dir = open(path, O_RDONLY | O_DIRECTORY);
+	while (dir >= 0 && found < 0 && (n = syscall(SYS_getdents64, dir, entries, sizeof(entries))) > 0)
+		for (k = 0; k < n && found < 0; k += ((struct dirent *)(void *)(entries + k))->d_reclen) {
+			const char *tid = ((struct dirent *)(void *)(entries + k))->d_name;
+			int fd;
 
-		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/comm", queued_tracer(), e->d_name);
-		fd = open(path, O_RDONLY);
-		if (!strcmp(queued_text(fd, text), comm)) {
-			snprintf(path, sizeof(path), "/proc/%d/task/%.20s/schedstat", queued_tracer(), e->d_name);
-			found = open(path, O_RDONLY);
+			snprintf(path, sizeof(path), "/proc/%d/task/%.20s/comm", tracer, tid);
+			fd = open(path, O_RDONLY);
+			if (!strcmp(queued_text(fd, text), comm)) {
+				snprintf(path, sizeof(path), "/proc/%d/task/%.20s/schedstat", tracer, tid);
+				found = open(path, O_RDONLY);
+			}
+			close(fd);
 		}
-		close(fd);
-	}
-	if (d)
-		closedir(d);
+	close(dir);
 	return found;
 }
 

@@ -13,7 +13,6 @@
 #define EARLY_MS 20
 
 static volatile int stop;
-static int clock_fd;
 
 static void *busy(void *arg)
 {
@@ -37,34 +36,21 @@ static double now(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* ms that the clock's thread has had to wait until now, and how often it has run. */
-static double waited(unsigned long long *runs)
-{
-	struct queued q = queued(clock_fd);
-	*runs = q.runs;
-	return q.ms + queued_stolen();
-}
-
 int main(int argc, char **argv)
 {
 	int ms = argc > 1 ? atoi(argv[1]) : 1000, n = argc > 2 ? atoi(argv[2]) : 6;
-	unsigned long long runs, then;
 	pthread_t t[7];
-	clock_fd = open_queued_of("mtrun-heartbeat");
+	int clock_fd = open_queued_of("mtrun-heartbeat");
 	for (uintptr_t i = 0; i < 7; i++)
 		pthread_create(&t[i], NULL, busy, (void *)(i + 1));
 	for (int i = 0; i < n; i++) {
 		usleep((useconds_t)(ms - EARLY_MS) * 1000);
-		double late = waited(&runs);
+		double late = queued_waited(clock_fd);
 		usleep(EARLY_MS * 1000);
 		double before = now();
 		void *p = malloc(777);
 		double after = now();
-		/* what it waits for is counted when it runs again */
-		waited(&runs);
-		while (clock_fd >= 0 && (waited(&then), then == runs) && now() < after + 10000)
-			usleep(1000);
-		late = waited(&then) - late;
+		late = queued_waited_again(clock_fd) - late;
 		victim_say("when %p 777 %.3f %.3f %.3f\n", p, before, after, late);
 	}
 	usleep((useconds_t)ms * 1000);

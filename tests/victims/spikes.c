@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * spikes.c N FILE [ASK] - each 250 ms 50 MB for 5 ms, N times. Into FILE go commands that ask what was live in the middle of each (ASK: a command with
- * %s for the clock time and %d for the spike's number).
+ * %s for the clock time and %d for the spike's number). On stdout, if FILE is given: of each spike the ms
+ * that the tracer's clock may have been late around it without being able to help it (queued.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "queued.h"
 
 #define SIZE 50000000
+#define EARLY_MS 20
 
 static void *sink;
 
@@ -31,6 +34,7 @@ int main(int argc, char **argv)
 	FILE *f = argc > 2 ? fopen(argv[2], "w") : stdout;
 	const char *ask = argc > 3 ? argv[3] : "report --at %s --json > %d";
 	char *keep = malloc(1000);
+	int clock_fd = open_queued_of("mtrun-heartbeat");
 	if (!f)
 		return 1;
 	setvbuf(f, NULL, _IONBF, 0);
@@ -39,7 +43,11 @@ int main(int argc, char **argv)
 		struct tm tm;
 		char text[64], date[32];
 
-		nap(245);	/* also before the first: what is asked at the start is asked before it */
+		double late;
+
+		nap(245 - EARLY_MS);	/* also before the first: what is asked at the start is asked before it */
+		late = queued_waited(clock_fd);
+		nap(EARLY_MS);
 		sink = spike();
 		nap(2.5);
 		clock_gettime(CLOCK_REALTIME, &now);
@@ -50,6 +58,9 @@ int main(int argc, char **argv)
 		snprintf(text, sizeof(text), "%s.%03ld", i % 2 ? date : date + 11, now.tv_nsec / 1000000);	/* with and without the day */
 		fprintf(f, ask, text, i);
 		fputc('\n', f);
+		late = queued_waited_again(clock_fd) - late;
+		if (f != stdout)
+			dprintf(STDOUT_FILENO, "%.3f\n", late);
 	}
 	return keep == NULL;
 }

@@ -19,6 +19,7 @@ import mt
 
 mt.need_mtrun()
 SOAK = os.environ.get('MTRUN_SOAK') == '1'
+LATE_MS = 1     # as in when.py: what a timer's interrupt is late in a virtual machine, which nobody counts
 
 
 def script(cmd, text, opts=(), **kw):
@@ -36,43 +37,36 @@ def script(cmd, text, opts=(), **kw):
 
 def spikes():
     """
-    A machine that leaves mtrun no processor for some ms dates a spike wrongly, by as much. Where only that is
-    wrong the program is run again, twice at most.
+    A machine that leaves mtrun's clock no processor for some ms dates a spike wrongly, by as much: the
+    victim says of each how long.
     """
-    for _ in range(3):
-        bad, lost = spiked()
-        if bad or not lost:
-            break
-        print(f'# {lost}')
-    mt.check('50 MB for 5 ms each 250 ms: each spike, and its stack', bad + lost)
-
-
-def spiked():
-    """What is wrong with the record of one run; and the spikes that are not found where they were."""
     path = mt.build('spikes.c', 'gcc')
     n = 8
     r = script([path, str(n), '%D/ask', 'report --at %s --json > %D/at%d.json'],
         'wait exit\ntimeline --json > %D/t.json\ntimeline --csv > %D/t.csv\ntimeline --table > %D/t.txt\nstatus --json > %D/s.json\nsource %D/ask')
-    bad, lost = [], []
-    t, s = r.json('t.json'), r.json('s.json')
-    if r.rc or not t:
-        return [f'rc {r.rc}: {r.messages}'], []
+    bad, name = [], '50 MB for 5 ms each 250 ms: each spike, and its stack'
+    t, s, late = r.json('t.json'), r.json('s.json'), list(map(float, r.out.split()))
+    if r.rc or not t or len(late) != n:
+        return mt.check(name, [f'rc {r.rc}: {r.messages}, {late}'])
     points = t['points']
     if [p[0] for p in points] != [points[0][0] + 100 * i for i in range(len(points))]:
         bad.append(f'times are {[p[0] for p in points]}')
     high = [p[0] for p in points if p[1] >= 50000000]
-    if not n <= len(high) <= n + n // 2:
-        bad.append(f'{len(high)} intervals are high: {high}')
+    together = sum(ms > 100 for ms in late)     # a spike in the same interval as the one before it
+    if not n - together <= len(high) <= n + n // 2:
+        bad.append(f'{len(high)} intervals are high: {high}; the clock was late by {late} ms')
     if any(p[1] not in range(50000000, 50010000) and p[1] > 10000 for p in points):
         bad.append(f'values {sorted({p[1] for p in points})}')
     if t['peak'][1] != s['peak'] or t['peak'][1] != max(p[1] for p in points):
         bad.append(f'peak {t["peak"]}, of status {s["peak"]}')
     if points[-1][1] != s['heap'] + s['mmap']:
         bad.append(f'the last point is {points[-1]}, heap + mmap {s["heap"] + s["mmap"]}')
+    lost = []
     for i in range(n):
         rows = r.json(f'at{i}.json').get('mem_report', [])
         if not rows or (rows[0]['function'], rows[0]['size'], rows[0]['count']) != ('spike', 50000000, 1):
-            lost.append(f'spike {i}: {rows[:1]}')
+            lost.append(f'spike {i}: {rows[:1]}; the clock was late by {late[i]} ms')
+            bad += lost[-1:] if late[i] < LATE_MS else []
     rows = list(csv.reader(io.StringIO(r.file('t.csv'))))
     if rows[0] != ['ms', 'bytes'] or [[int(a) for a in x] for x in rows[1:]] != points:
         bad.append('CSV differs from JSON')
@@ -81,7 +75,8 @@ def spiked():
         bad.append('the table differs from JSON')
     if [x for x in table if x[2:] == ['peak']] != [x for x in table if x[2:]] or not any(x[2:] for x in table):
         bad.append('the table does not mark the peak')
-    return bad, lost
+    print(f'# {len(lost)} of {n} spikes were lost: {lost}')
+    mt.check(name, bad)
 
 
 def passing():

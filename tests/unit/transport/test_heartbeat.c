@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* The clock of events against the system's: whole ms that have passed, wherever in a second. */
 #include "test.h"
 
-#include <time.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "transport/heartbeat.h"
 
+static void nap(long us) { nanosleep(&(struct timespec){ .tv_nsec = us * 1000 }, NULL); }
+
+/* The clock of events against the system's: whole ms that have passed, wherever in a second. */
 static void test_clock(void)
 {
 	uint64_t before = clock_ns(), after, from;
@@ -24,7 +31,7 @@ static void test_clock(void)
 		behind += ms < (from - after) / 1000000;
 		ahead += ms > (to - before) / 1000000;
 		looks++;
-		nanosleep(&(struct timespec){ .tv_nsec = 300000 }, NULL);
+		nap(300);
 	} while (from < after + 1100000000);
 	printf("# %d looks, behind in %d, ahead in %d\n", looks, behind, ahead);
 	CHECK_EQ(behind, 0);
@@ -32,8 +39,61 @@ static void test_clock(void)
 	heartbeat_stop();
 }
 
+struct ringer {
+	struct wire_beacon *beacon;
+	bool stop;
+	uint64_t own_ns; /* of a processor */
+};
+
+static void *ring_without_end(void *arg)
+{
+	struct ringer *r = arg;
+
+	while (!__atomic_load_n(&r->stop, __ATOMIC_RELAXED)) {
+		__atomic_add_fetch(&r->beacon->bell, 1, __ATOMIC_RELEASE);
+		syscall(SYS_futex, &r->beacon->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+	}
+	r->own_ns = clock_thread_ns();
+	return NULL;
+}
+
+/* A target that does nothing but ring: the clock goes on, is told of it, and takes little of a processor. */
+static void test_rung(void)
+{
+	uint64_t began, us = 200000, others, ns;
+	int bell = heartbeat_start(), fd = memfd_create("beacon", MFD_CLOEXEC);
+	struct ringer r = { 0 };
+	uint32_t ms;
+	pthread_t t;
+	eventfd_t rung = 0;
+
+	CHECK(bell >= 0 && fd >= 0 && ftruncate(fd, 4096) == 0);
+	r.beacon = heartbeat_map(fd, 4096, 4096);
+	CHECK(r.beacon != NULL);
+	others = clock_thread_ns();
+	began = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+	ms = __atomic_load_n(&r.beacon->ms, __ATOMIC_RELAXED);
+	CHECK_EQ(pthread_create(&t, NULL, ring_without_end, &r), 0);
+	nap((long)us);
+	ms = __atomic_load_n(&r.beacon->ms, __ATOMIC_RELAXED) - ms;
+	__atomic_store_n(&r.stop, true, __ATOMIC_RELAXED);
+	pthread_join(t, NULL);
+	others = clock_thread_ns() - others + r.own_ns;
+	ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - began;
+	ns = ns > others ? ns - others : 0;
+	CHECK(eventfd_read(bell, &rung) == 0);
+	printf("# %" PRIu64 " us of %" PRIu64 ", %" PRIu32 " ms, told %d times\n", ns / 1000, us,
+	       ms, (int)rung);
+	CHECK_BELOW(ns / 1000, us / 2);
+	CHECK(ms > 100 && rung > 0);
+	heartbeat_unmap(r.beacon, 4096);
+	close(fd);
+	heartbeat_stop();
+}
+
 int main(void)
 {
 	RUN(test_clock);
+	RUN(test_rung);
 	return test_status();
 }
