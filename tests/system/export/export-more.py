@@ -403,7 +403,9 @@ def lifetimes():
     victim = mt.build('lifetimes.c')
     os.mkdir(path('lived'))
     began = time.monotonic()
-    r = mt.plain([mt.MTRUN, '-q', '-m', 'log', '--log-dir', path('lived'), '-x', f'wait allocs > 1000; wait 0.3; log rotate; wait exit; export html {path("lived0.html")}', victim])
+    rotated, page = path('rotated'), path('lived0.html')     # the program ends when there is a file ROTATED
+    script = f'wait allocs > 1000; wait 0.3; log rotate; ! touch {rotated}\nwait exit; export html {page}'
+    r = mt.plain([mt.MTRUN, '-q', '-m', 'log', '--log-dir', path('lived'), '-x', script, victim, rotated])
     wall = (time.monotonic() - began) * 1000
     truth = {name: (float(ms), int(n)) for name, ms, n in re.findall(r'^(\w+) (\S+) (\d+)$', r.out.decode(), re.M)}
     logs = sorted(os.listdir(path('lived')))
