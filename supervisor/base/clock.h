@@ -23,6 +23,13 @@ static inline uint64_t clock_ns(void) { return clock_read_ns(CLOCK_MONOTONIC); }
 static inline uint64_t clock_us(void) { return clock_ns() / 1000; }
 static inline uint64_t clock_ms(void) { return clock_ns() / 1000000; }
 
+/* A time of these clocks, for calls that wait until then. */
+static inline struct timespec clock_timespec(uint64_t ns)
+{
+	return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000),
+				  .tv_nsec = (long)(ns % 1000000000) };
+}
+
 /* The calling thread's CPU time: as a limit, a busy machine makes no answer poorer. */
 static inline uint64_t clock_thread_ns(void) { return clock_read_ns(CLOCK_THREAD_CPUTIME_ID); }
 static inline uint64_t clock_thread_us(void) { return clock_thread_ns() / 1000; }

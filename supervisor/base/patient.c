@@ -379,9 +379,7 @@ static bool is_asleep(const struct reader *r)
 /* Waits for NS nanoseconds at most. With R's lock. */
 static void await_done(struct reader *r, uint64_t ns)
 {
-	uint64_t end = clock_ns() + ns;
-	struct timespec until = { .tv_sec = (time_t)(end / 1000000000),
-				  .tv_nsec = (long)(end % 1000000000) };
+	struct timespec until = clock_timespec(clock_ns() + ns);
 
 	while (r->state == ASKED && pthread_cond_timedwait(&r->done, &r->lock, &until) != ETIMEDOUT)
 		;

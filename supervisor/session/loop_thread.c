@@ -525,20 +525,6 @@ void asking_yield(struct session *s)
 	relock(&s->asking);
 }
 
-static struct timespec after(int ms)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_sec += ms / 1000;
-	t.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (t.tv_nsec >= 1000000000) {
-		t.tv_nsec -= 1000000000;
-		t.tv_sec++;
-	}
-	return t;
-}
-
 static void forget(struct asking *a, const struct asker *me)
 {
 	struct asker **at = &a->asleep;
@@ -552,7 +538,7 @@ int asking_turn(struct session *s, int ms)
 {
 	struct asking *a = &s->asking;
 	struct asker me = { .queued = false };
-	struct timespec until = after(ms > 0 ? ms : 0);
+	struct timespec until = clock_timespec(clock_ns() + (ms > 0 ? (uint64_t)ms : 0) * 1000000);
 	int err = 0;
 
 	/* nobody else would wake us: it may be the last thing that happens for long */

@@ -107,7 +107,7 @@ def rate(v):
 
 
 def keeps_up(v, alone):
-    """Its pairs a second once they are half of what they were: some time after the attach, on a busy machine."""
+    """Its pairs a second once they are half of what they were, some time after the attach."""
     for _ in range(4):
         traced = rate(v)
         if traced >= alone / 2:

@@ -39,6 +39,8 @@ static void test_clock(void)
 	heartbeat_stop();
 }
 
+#define MANY 1000
+
 struct ringer {
 	struct wire_beacon *beacon;
 	bool stop;
@@ -57,9 +59,13 @@ static void *ring_without_end(void *arg)
 	return NULL;
 }
 
-/* A target that does nothing but ring: the clock goes on, is told of it, and takes little of a processor. */
-static void test_rung(void)
+/*
+ * BEACONS, at most MANY, that do nothing but ring: the clock goes on, is told of it, and takes little of
+ * a processor.
+ */
+static void rung_by(size_t beacons)
 {
+	static struct wire_beacon *map[MANY];
 	uint64_t began, us = 200000, others, ns;
 	int bell = heartbeat_start(), fd = memfd_create("beacon", MFD_CLOEXEC);
 	struct ringer r = { 0 };
@@ -68,8 +74,9 @@ static void test_rung(void)
 	eventfd_t rung = 0;
 
 	CHECK(bell >= 0 && fd >= 0 && ftruncate(fd, 4096) == 0);
-	r.beacon = heartbeat_map(fd, 4096, 4096);
-	CHECK(r.beacon != NULL);
+	for (size_t i = 0; i < beacons; i++)
+		CHECK((map[i] = heartbeat_map(fd, 4096, 4096)) != NULL);
+	r.beacon = map[0];
 	others = clock_thread_ns();
 	began = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 	ms = __atomic_load_n(&r.beacon->ms, __ATOMIC_RELAXED);
@@ -86,14 +93,19 @@ static void test_rung(void)
 	       ms, (int)rung);
 	CHECK_BELOW(ns / 1000, us / 2);
 	CHECK(ms > 100 && rung > 0);
-	heartbeat_unmap(r.beacon, 4096);
+	for (size_t i = 0; i < beacons; i++)
+		heartbeat_unmap(map[i], 4096);
 	close(fd);
 	heartbeat_stop();
 }
+
+static void test_rung(void) { rung_by(1); }
+static void test_rung_by_many(void) { rung_by(MANY); }
 
 int main(void)
 {
 	RUN(test_clock);
 	RUN(test_rung);
+	RUN(test_rung_by_many);
 	return test_status();
 }
