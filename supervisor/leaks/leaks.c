@@ -15,7 +15,8 @@
  *	1. What is pointed to at a usual place is held.
  *	2. What a held block points to is held, until nothing is added.
  *	3. What is pointed to at other places only is looked at: if its bytes say that this is how
- *	   it is held (prefixes.h), it is, with what hangs on it.
+ *	   it is held (prefixes.h), it is, with what hangs on it. If it may only be that a usual place
+ *	   was not learnt, memory is swept again, once, and all this is done again.
  *	4. What is left of that is possible, with all that hangs on it.
  *	5. Of the others, from the lowest address up: what a block points to is indirect, and no head
  *	   any more if it was one.
@@ -313,12 +314,34 @@ static int mark_weak(struct leaks *l)
 }
 
 /* Steps 1 and 2, then 3. */
-static int mark_held(struct leaks *l)
+static int mark_all_held(struct leaks *l)
 {
-	int err = mark_weak(l);
+	int err;
 
+	l->look = false;
+	err = mark_weak(l);
 	l->look = true;
 	return err ? err : mark_weak(l);
+}
+
+/* Whether a block would be possibly lost because a usual offset found no place. */
+static bool has_missed(const struct leaks *l)
+{
+	for (uint32_t i = 0; i < l->image->blocks; i++)
+		if (mark_of(l, i) == MARK_NONE && graph_weak(&l->graph)[i] & 1u << PLACE_OTHER &&
+		    prefixes_missed(&l->graph.prefixes, i))
+			return true;
+	return false;
+}
+
+static int mark_held(struct leaks *l)
+{
+	int err = mark_all_held(l);
+
+	if (err || !has_missed(l))
+		return err;
+	err = graph_sweep_again(&l->graph);
+	return err ? err : mark_all_held(l);
 }
 
 static int mark_possible(struct leaks *l)

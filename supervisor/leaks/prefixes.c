@@ -351,17 +351,27 @@ static int add_stacks(struct prefixes *p)
 
 #define LEARN_BLOCKS 8u /* a family with fewer has `known_offsets` */
 
-static size_t most_offsets(const struct prefixes *p)
+/* The families that are learnt from. */
+static size_t count_learning(const struct prefixes *p)
 {
 	size_t families = 0;
 
 	for (uint32_t i = 0; i < p->families; i++)
 		families += family_at(p, i)->blocks >= LEARN_BLOCKS;
-	return families * PREFIX_PLACES;
+	return families;
+}
+
+/* 4 bytes a block, but room for some where there are few blocks. */
+static uint32_t count_crowds(const struct prefixes *p, size_t learning)
+{
+	size_t most = 64 + p->image->blocks * 4 / sizeof(struct prefix_crowd);
+
+	return (uint32_t)(learning < most ? learning : most);
 }
 
 int prefixes_init(struct prefixes *p, const struct leaks_image *image)
 {
+	size_t learning;
 	int err;
 
 	*p = (struct prefixes){ .image = image, .bits = 10, .family_bits = 10 };
@@ -371,9 +381,14 @@ int prefixes_init(struct prefixes *p, const struct leaks_image *image)
 		err = arena_reach(&p->family_table, sizeof(uint32_t) << p->family_bits);
 	if (!err)
 		err = add_stacks(p);
+	learning = count_learning(p);
+	p->most_crowds = count_crowds(p, learning);
 	/* all at once, so that it need not move while two threads look at it */
 	if (!err)
-		err = arena_reach(&p->offset, most_offsets(p) * sizeof(struct prefix_offset));
+		err = arena_reach(&p->offset,
+				  learning * PREFIX_PLACES * sizeof(struct prefix_offset));
+	if (!err)
+		err = arena_reach(&p->crowd, p->most_crowds * sizeof(struct prefix_crowd));
 	if (!err)
 		err = arena_reach(&p->seen, image->blocks * sizeof(uint16_t));
 	if (err)
@@ -388,6 +403,7 @@ void prefixes_release(struct prefixes *p)
 	arena_release(&p->family_table);
 	arena_release(&p->family);
 	arena_release(&p->offset);
+	arena_release(&p->crowd);
 	arena_release(&p->seen);
 	pthread_mutex_destroy(&p->lock);
 }
@@ -459,6 +475,47 @@ static unsigned place_of(const struct prefixes *p, uint32_t first, uint32_t byte
 	return PLACE_OTHER;
 }
 
+/* How many words point to BYTES, or to what has the same hash, in a crowd. */
+static uint32_t *crowd_words(const struct prefixes *p, uint32_t crowd, uint32_t bytes)
+{
+	struct prefix_crowd *c = (struct prefix_crowd *)p->crowd.base + (crowd - 1);
+
+	return &c->words[bytes * 0x9e3779b1u >> (32 - CROWD_BITS)];
+}
+
+/* Whether an offset is usual that N blocks of F, or words in its crowd, say. */
+static bool is_usual(const struct prefix_family *f, uint32_t n)
+{
+	return n >= USUAL_LEAST && (uint64_t)n * USUAL_SHARE >= f->blocks;
+}
+
+/* A word points to BYTES, which has no place. */
+static void join_crowd(struct prefixes *p, struct prefix_family *f, uint32_t bytes)
+{
+	uint32_t crowd = __atomic_load_n(&f->crowd, __ATOMIC_RELAXED);
+
+	if (!crowd && __atomic_load_n(&p->crowds, __ATOMIC_RELAXED) < p->most_crowds) {
+		pthread_mutex_lock(&p->lock);
+		if (!f->crowd && p->crowds < p->most_crowds)
+			__atomic_store_n(&f->crowd,
+					 __atomic_add_fetch(&p->crowds, 1, __ATOMIC_RELAXED),
+					 __ATOMIC_RELAXED);
+		crowd = f->crowd;
+		pthread_mutex_unlock(&p->lock);
+	}
+	if (crowd)
+		__atomic_fetch_add(crowd_words(p, crowd, bytes), 1, __ATOMIC_RELAXED);
+}
+
+/* Whether BYTES, which has no place, may get one: all may until a crowd has told otherwise. */
+static bool may_have_place(const struct prefixes *p, const struct prefix_family *f, uint32_t bytes)
+{
+	uint32_t crowd = __atomic_load_n(&f->crowd, __ATOMIC_RELAXED);
+
+	return !crowd ||
+	       is_usual(f, __atomic_load_n(crowd_words(p, crowd, bytes), __ATOMIC_RELAXED));
+}
+
 static unsigned add_place(struct prefixes *p, struct prefix_family *f, uint32_t bytes)
 {
 	unsigned place, used;
@@ -501,17 +558,14 @@ unsigned prefixes_learn(struct prefixes *p, uint32_t block, uint64_t into)
 		return PLACE_OTHER;
 	if (first)
 		place = place_of(p, first, (uint32_t)into, &used);
-	if (place == PLACE_OTHER && used < PREFIX_PLACES)
+	if (place == PLACE_OTHER && used == PREFIX_PLACES)
+		join_crowd(p, f, (uint32_t)into);
+	else if (place == PLACE_OTHER && may_have_place(p, f, (uint32_t)into))
 		place = add_place(p, f, (uint32_t)into);
 	if (place != PLACE_OTHER && !(__atomic_load_n(seen, __ATOMIC_RELAXED) & 1u << place) &&
 	    !(__atomic_fetch_or(seen, (uint16_t)(1u << place), __ATOMIC_RELAXED) & 1u << place))
 		__atomic_fetch_add(&offsets_of(p, f->first)[place - 1].blocks, 1, __ATOMIC_RELAXED);
 	return place;
-}
-
-static bool is_usual(const struct prefix_family *f, const struct prefix_offset *o)
-{
-	return o->blocks >= USUAL_LEAST && (uint64_t)o->blocks * USUAL_SHARE >= f->blocks;
 }
 
 /*
@@ -530,17 +584,30 @@ static void look_at(const struct prefixes *p, const struct capture_block *b,
 	o->kind = (uint8_t)kind;
 }
 
+/* Whether any of its offsets without a place may be usual. */
+static bool has_missed(const struct prefixes *p, const struct prefix_family *f)
+{
+	const struct prefix_crowd *c = p->crowd.base;
+
+	for (unsigned i = 0; f->crowd && i < 1u << CROWD_BITS; i++)
+		if (is_usual(f, c[f->crowd - 1].words[i]))
+			return true;
+	return false;
+}
+
 void prefixes_settle(struct prefixes *p)
 {
 	uint16_t *seen = p->seen.base;
 
+	for (uint32_t i = 0; i < p->families; i++)
+		family_at(p, i)->missed = has_missed(p, family_at(p, i));
 	for (size_t i = 0; i < p->image->blocks; i++) {
 		const struct prefix_family *f = family_of(p, (uint32_t)i);
 		struct prefix_offset *o = f->first ? offsets_of(p, f->first) : NULL;
 		unsigned usual = 1u << PLACE_START;
 
 		for (unsigned k = 0; o && k < PREFIX_PLACES && o[k].bytes; k++) {
-			if (!is_usual(f, &o[k]))
+			if (!is_usual(f, o[k].blocks))
 				continue;
 			usual |= 2u << k;
 			if (seen[i] & 2u << k)
@@ -548,6 +615,31 @@ void prefixes_settle(struct prefixes *p)
 		}
 		seen[i] = (uint16_t)usual;
 	}
+}
+
+bool prefixes_missed(const struct prefixes *p, uint32_t block)
+{
+	return family_of(p, block)->missed;
+}
+
+void prefixes_again(struct prefixes *p)
+{
+	struct prefix_offset *all = p->offset.base;
+
+	for (uint32_t i = 0; i < p->families; i++) {
+		const struct prefix_family *f = family_at(p, i);
+		struct prefix_offset *o = f->missed ? offsets_of(p, f->first) : NULL;
+		unsigned kept = 0;
+
+		for (unsigned k = 0; o && k < PREFIX_PLACES; k++)
+			if (is_usual(f, o[k].blocks))
+				o[kept++] = o[k];
+		if (o)
+			memset(&o[kept], 0, (PREFIX_PLACES - kept) * sizeof(*o));
+	}
+	for (uint32_t i = 0; i < p->offsets; i++)
+		all[i].blocks = 0;
+	memset(p->seen.base, 0, p->image->blocks * sizeof(uint16_t));
 }
 
 uint64_t prefixes_offset(const struct prefixes *p, uint32_t block, unsigned place)

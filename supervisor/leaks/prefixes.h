@@ -13,6 +13,12 @@
  * bytes with its offset: 0 is the beginning, 1 to 14 are the first 14 others that were seen, 15 is
  * all the rest. Of a family with few blocks nothing can be learnt; its places 1 to 14 are offsets
  * that known prefixes have.
+ *
+ * The first 14 need not be the usual ones: while sqlite3 balances its tree, an array points to the
+ * cells of some pages, each at an offset of its own. So what comes later is counted by a hash, its
+ * crowd. Where that says that an offset without a place may be usual, and a block would be possibly
+ * lost for it, memory is swept once more: then only the usual offsets keep their places, and only
+ * such get one of which the crowd has seen enough.
  */
 #ifndef MTRUN_LEAKS_PREFIXES_H
 #define MTRUN_LEAKS_PREFIXES_H
@@ -81,6 +87,12 @@ struct prefix_family {
 	uint64_t number;
 	uint32_t blocks;
 	uint32_t first; /* of its offsets: index + 1 in `offset`; 0: it has none of its own */
+	uint32_t crowd; /* index + 1 in `crowd`; 0: all its offsets have places */
+	bool missed;	/* once settled: one without a place may be usual */
+};
+#define CROWD_BITS 7u
+struct prefix_crowd {
+	uint32_t words[1u << CROWD_BITS]; /* that point to offsets without a place, by their hash */
 };
 struct prefix_offset {
 	uint32_t bytes;	 /* 0: not in use */
@@ -101,12 +113,14 @@ struct prefixes {
 	uint32_t families;
 	struct arena offset; /* struct prefix_offset, PREFIX_PLACES for a family that has any */
 	uint32_t offsets;
+	struct arena crowd; /* struct prefix_crowd */
+	uint32_t crowds, most_crowds;
 	/*
 	 * uint16_t a block: where it is pointed into, a bit a place; once settled, the places of
 	 * its family that are usual
 	 */
 	struct arena seen;
-	pthread_mutex_t lock; /* of new entries in `offset` */
+	pthread_mutex_t lock; /* of new entries in `offset` and `crowd` */
 };
 
 int prefixes_init(struct prefixes *p, const struct leaks_image *image) MUST_USE;
@@ -135,6 +149,10 @@ static inline unsigned prefixes_usual(const struct prefixes *p, uint32_t block)
 {
 	return ((const uint16_t *)p->seen.base)[block];
 }
+/* Settled: whether an offset of BLOCK's family that found no place may be a usual one. */
+bool prefixes_missed(const struct prefixes *p, uint32_t block);
+/* All memory will be looked at once more: such offsets get places. */
+void prefixes_again(struct prefixes *p);
 /* The offset of PLACE of BLOCK's family, in bytes; 0: not known. */
 uint64_t prefixes_offset(const struct prefixes *p, uint32_t block, unsigned place);
 /* What it is the end of, where it is usual. */

@@ -574,6 +574,22 @@ static int run(struct leaks_graph *g)
 	return err;
 }
 
+static int sweep_all(struct leaks_graph *g)
+{
+	size_t n = g->image->blocks;
+	int err = arena_reach(&g->state, n);
+
+	if (!err)
+		err = run(g);
+	if (err)
+		return err;
+	prefixes_settle(&g->prefixes);
+	for (size_t i = 0; i < n; i++)
+		graph_marks(g)[i] |= (uint8_t)(graph_state(g)[i] << GRAPH_SHIFT);
+	arena_release(&g->state);
+	return 0;
+}
+
 int graph_init(struct leaks_graph *g, const struct leaks_image *image)
 {
 	size_t n = image->blocks;
@@ -588,24 +604,29 @@ int graph_init(struct leaks_graph *g, const struct leaks_image *image)
 		index_release(&g->index);
 		return err;
 	}
-	if (arena_reach(&g->marks, n) || arena_reach(&g->state, n) ||
-	    arena_reach(&g->weak, n * sizeof(uint16_t)) ||
+	if (arena_reach(&g->marks, n) || arena_reach(&g->weak, n * sizeof(uint16_t)) ||
 	    arena_reach(&g->first, n * sizeof(uint32_t)) || !edges_reach(&g->again, 0) ||
 	    !edges_reach(&g->part[0].edges, 0) || !edges_reach(&g->part[1].edges, 0))
 		err = -ENOMEM;
 	if (!err) {
 		divide(g);
-		err = run(g);
+		err = sweep_all(g);
 	}
 	if (err)
 		graph_release(g);
-	else {
-		prefixes_settle(&g->prefixes);
-		for (size_t i = 0; i < n; i++)
-			graph_marks(g)[i] |= (uint8_t)(graph_state(g)[i] << GRAPH_SHIFT);
-		arena_release(&g->state);
-	}
 	return err;
+}
+
+int graph_sweep_again(struct leaks_graph *g)
+{
+	size_t n = g->image->blocks;
+
+	prefixes_again(&g->prefixes);
+	memset(g->marks.base, 0, n);
+	memset(g->weak.base, 0, n * sizeof(uint16_t));
+	for (unsigned i = 0; i < g->parts; i++)
+		g->part[i].count = 0;
+	return sweep_all(g);
 }
 
 void graph_release(struct leaks_graph *g)

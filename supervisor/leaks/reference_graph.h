@@ -79,6 +79,11 @@ struct leaks_graph {
 
 /* 0; -ENOMEM, -E2BIG, -EINTR. */
 int graph_init(struct leaks_graph *g, const struct leaks_image *image) MUST_USE;
+/*
+ * Sweeps once more, with better places for what points into blocks (prefixes.h): the old edges and
+ * marks are gone. The same errors; G is still to be released.
+ */
+int graph_sweep_again(struct leaks_graph *g) MUST_USE;
 void graph_release(struct leaks_graph *g);
 
 /*

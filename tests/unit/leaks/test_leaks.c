@@ -310,6 +310,40 @@ static void test_learnt(void)
 	CHECK_STR(classes(), "iiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiidp");
 }
 
+/*
+ * All offsets that can be told apart are taken by an array that points anywhere into blocks, as one
+ * to the cells of sqlite3's pages does, before the link is seen by which each is held.
+ */
+static void test_learnt_from_a_crowd(void)
+{
+	for (unsigned threads = 1; threads < 3; threads++) {
+		struct leak_prefix p;
+		raddr_t cells, head, list = 0;
+		size_t n;
+
+		clear();
+		m.threads = threads;
+		cells = add(100 * 8, 8);
+		head = add(8, 9);
+		for (unsigned i = 0; i < 40; i++) {
+			raddr_t a = add(600, 7);
+
+			put(a + 40, list);
+			list = a + 40;
+			for (unsigned k = 0; i < 20 && k < 5; k++)
+				put(cells + (i * 5 + k) * 8, a + 100 + i * 5 + k);
+		}
+		m.roots[8] = cells;
+		m.roots[9] = head;
+		CHECK_STR(classes(), "rrppppppppppppppppppppiiiiiiiiiiiiiiiiiiid");
+		put(head, list);
+		CHECK_STR(classes(), "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr");
+		p = first_prefix(&n);
+		CHECK_EQ(n, 1);
+		CHECK(p.kind == PREFIX_UNKNOWN && p.offset == 40 && p.blocks == 40);
+	}
+}
+
 /* From other stacks of its family, too. */
 static void test_learnt_by_family(void)
 {
@@ -863,6 +897,7 @@ int main(void)
 	RUN(test_between);
 	RUN(test_possible);
 	RUN(test_learnt);
+	RUN(test_learnt_from_a_crowd);
 	RUN(test_learnt_by_family);
 	RUN(test_known);
 	RUN(test_rounded);
