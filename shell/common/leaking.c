@@ -124,7 +124,7 @@ static int scan(struct leaking *l, char *why, size_t len)
 	int err;
 
 	asking_unlock(session);
-	l->captured.image.threads = l->capture->core_free ? 2 : 1;
+	l->captured.image.threads = capture_core_free(l->capture) ? 2 : 1;
 	l->leaks = leaks_new(&l->captured.image, &err);
 	if (l->leaks)
 		err = capture_error(l->capture);

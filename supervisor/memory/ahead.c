@@ -87,11 +87,13 @@ void ahead_pass(struct ahead *a, uint64_t bytes)
 	__atomic_store_n(&a->passed, bytes, __ATOMIC_RELAXED);
 }
 
+void ahead_stop(struct ahead *a) { __atomic_store_n(&a->ending, true, __ATOMIC_RELAXED); }
+
 bool ahead_end(struct ahead *a)
 {
 	bool core_free;
 
-	__atomic_store_n(&a->ending, true, __ATOMIC_RELAXED);
+	ahead_stop(a);
 	pthread_join(a->thread, NULL);
 	core_free = a->core_free;
 	free(a);

@@ -19,7 +19,12 @@ struct ahead;
 struct ahead *ahead_begin(char *const *piece, size_t count, size_t size, uint64_t passed);
 /* The writer has come to BYTES. */
 void ahead_pass(struct ahead *a, uint64_t bytes);
-/* The pieces are not touched any more. Whether a core was free for that, mostly. */
+/* It need not go on. It is not waited for: with the lowest priority it may take long to hear that. */
+void ahead_stop(struct ahead *a);
+/*
+ * The pieces are not touched any more, once it has heard: for where nobody else waits. Whether a
+ * core was free for it, mostly.
+ */
 bool ahead_end(struct ahead *a);
 
 #endif

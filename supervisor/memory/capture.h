@@ -79,7 +79,6 @@ struct capture {
 	uint32_t tick;	   /* the same, in 10 ms */
 	bool copied;	/* it is a copy of its own; false: the process or its clone waits for us */
 	uint64_t bytes; /* of pages that are there */
-	bool core_free; /* mostly, while it was copied; false, too, where it is little */
 
 	const struct capture_range *range; /* ascending */
 	size_t ranges;
@@ -116,5 +115,11 @@ const void *capture_next(const struct capture *c, raddr_t address, raddr_t end, 
  * last is not whole.
  */
 int capture_error(const struct capture *c);
+
+/*
+ * Whether a core was free, mostly, while it was copied; false, too, where it is little. May wait
+ * for one, so the process and its session are not to wait for the caller.
+ */
+bool capture_core_free(struct capture *c);
 
 #endif

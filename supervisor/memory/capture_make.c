@@ -285,11 +285,11 @@ void capture_expect(struct capture *c, uint64_t bytes)
 	copy_expect(capture_making(c)->copy, bytes);
 }
 
-/* Most of it is copied. */
-static void was_expected(struct making *m)
+bool capture_core_free(struct capture *c)
 {
-	if (copy_expected(m->copy))
-		m->core_free = true;
+	struct making *m = capture_making(c);
+
+	return m->copy && copy_core_free(m->copy);
 }
 
 #define RUNS 512
@@ -357,12 +357,11 @@ int capture_copy(struct capture *c)
 	for (size_t i = 0; i < m->parts && !err; i++)
 		if (!m->part[i].held)
 			err = copy_part(m, &m->part[i], &m->from);
-	was_expected(m);
+	copy_expected(m->copy);
 	if (err)
 		return err;
 	memory_close(&m->from);
 	c->copied = true;
-	c->core_free = m->core_free;
 	c->bytes = copy_bytes(m->copy);
 	return 0;
 }
@@ -524,7 +523,7 @@ int capture_round(struct capture *c, raddr_t agent, struct protect *protect, uin
 		if (err == 1)
 			err = round_of_changed(m, &m->part[i], bytes);
 	}
-	was_expected(m);
+	copy_expected(m->copy);
 	m->rounds++;
 	for (size_t i = 0; i < m->nuntracked && !err; i++)
 		err = measure(&m->from, m->untracked[i].start, m->untracked[i].end, 0, untracked);
@@ -712,7 +711,6 @@ void capture_end_rounds(struct capture *c)
 	m->runs = m->run_room = 0;
 	memory_close(&m->from);
 	c->copied = true;
-	c->core_free = m->core_free;
 	c->bytes = copy_bytes(m->copy);
 }
 

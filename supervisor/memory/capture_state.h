@@ -37,7 +37,6 @@ struct making { /* a capture, and what is behind it */
 	struct copy *copy;  /* of what is in it already; NULL: nothing */
 	struct memory from; /* where the others are; `mem` -1: nowhere (any more) */
 	int error;	    /* of that */
-	bool core_free;	    /* mostly, while it was copied */
 	/* By rounds: how many; what could not be protected; what was there in the end. */
 	unsigned rounds;
 	struct page_run *untracked, *run;

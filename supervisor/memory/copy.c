@@ -44,6 +44,7 @@ struct copy {
 	uint64_t most; /* pages that may be used */
 	uint64_t there;
 	struct ahead *ahead; /* who touches segments that are not in use yet; or NULL */
+	bool core_free;	     /* as that said */
 };
 
 int memory_open(struct memory *m, pid_t pid, bool quick)
@@ -100,7 +101,7 @@ void copy_free(struct copy *c)
 {
 	if (!c)
 		return;
-	copy_expected(c);
+	copy_core_free(c);
 	free_below(&c->top, LEVELS - 1);
 	for (size_t i = 0; i < c->segments; i++)
 		munmap(c->segment[i], SEGMENT_BYTES);
@@ -190,12 +191,18 @@ void copy_expect(struct copy *c, uint64_t bytes)
 		c->ahead = ahead_begin(c->segment, c->segments, SEGMENT_BYTES, c->used * PAGE);
 }
 
-bool copy_expected(struct copy *c)
+void copy_expected(struct copy *c)
 {
-	bool free_core = c->ahead && ahead_end(c->ahead);
+	if (c->ahead)
+		ahead_stop(c->ahead);
+}
 
+bool copy_core_free(struct copy *c)
+{
+	if (c->ahead)
+		c->core_free = ahead_end(c->ahead);
 	c->ahead = NULL;
-	return free_core;
+	return c->core_free;
 }
 
 /* ---- copying ------------------------------------------------------------- */

@@ -33,10 +33,12 @@ void copy_allow(struct copy *c, uint64_t most); /* another limit */
 
 /*
  * About BYTES more will be copied: until copy_expected() memory for them is touched beforehand,
- * where a core is free for that. That says whether one was, mostly.
+ * where a core is free for that. copy_core_free() says whether one was, mostly, and may have to
+ * wait for one; copy_expected() does not, as a process may stand still meanwhile.
  */
 void copy_expect(struct copy *c, uint64_t bytes);
-bool copy_expected(struct copy *c);
+void copy_expected(struct copy *c);
+bool copy_core_free(struct copy *c);
 
 /*
  * The pages of N runs are copied, or copied again. FRESH: nobody shares them, they were written
