@@ -125,7 +125,7 @@ static int print(struct shell *shell, struct call *call, struct request *r)
 	struct view view;
 
 	if (r->usable) {
-		reporting_usable(&usable, shell_process(shell));
+		reporting_usable(shell, &usable, shell_process(shell));
 		r->s.usable = usable.rule == USABLE_UNKNOWN ? NULL : &usable;
 	}
 	if (selection_view(shell, call, &r->s, &r->when.at,

@@ -95,13 +95,13 @@ static void collect(struct shell *shell, struct facts *f)
 {
 	f->p = shell_process(shell);
 	f->count = session_options(shell->session)->count;
+	reporting_usable(shell, &f->rule, f->p);
 	ledger_totals(f->p->ledger, &f->t);
 	f->about = print_about(f->t.estimated);
 	ledger_timeline(f->p->ledger, &f->timeline);
 	f->stream = f->p->last_stats;
 	if (f->p->stream)
 		stream_stats(f->p->stream, &f->stream);
-	reporting_usable(&f->rule, f->p);
 	f->allocated = process_allocated(f->p, f->count);
 	f->limit = session_limit_now(shell->session);
 	f->elapsed = shell_elapsed(shell, f->p);

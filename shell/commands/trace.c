@@ -6,7 +6,6 @@
 #include "base/escape.h"
 #include "base/json.h"
 #include "base/units.h"
-#include "report/classify_address.h"
 #include "report/print.h"
 #include "shell/common/arguments.h"
 #include "shell/common/command.h"
@@ -17,7 +16,7 @@
 #include "symbols/elf.h"
 
 /*
- * `trace`: the story of one address. What it is of that is not in a block (classify_address.h) is
+ * `trace`: the story of one address. What it is of that is not in a block (lookup_place()) is
  * also told of one that was freed: it may be another's by now.
  */
 enum state { LIVE, FREED, NONE };
@@ -36,8 +35,11 @@ struct story {
 
 static uint64_t since(const struct story *t, uint64_t ms) { return t->now > ms ? t->now - ms : 0; }
 
-static void find(struct story *t, struct process *p)
+static void find(struct shell *shell, struct story *t, struct process *p)
 {
+	/* before the ledger is asked, as the loop turns meanwhile */
+	if (!ledger_find(p->ledger, t->address, &t->b.block))
+		lookup_place(shell, p, t->address, t->place, sizeof(t->place));
 	t->state = ledger_find(p->ledger, t->address, &t->b.block)   ? LIVE
 		   : ledger_find_freed(p->ledger, t->address, &t->b) ? FREED
 								     : NONE;
@@ -46,8 +48,6 @@ static void find(struct story *t, struct process *p)
 		t->thread = ledger_thread_tid(p->ledger, t->b.block.thread);
 	if (t->state == FREED)
 		t->freed_thread = ledger_thread_tid(p->ledger, t->b.thread);
-	if (t->state != LIVE)
-		classify_address(p, t->address, t->place, sizeof(t->place));
 }
 
 /*
@@ -165,7 +165,7 @@ static void print_json(FILE *out, const struct story *t, const struct process *p
 }
 
 /*
- * What classify_address() will ask about code; the loop turns meanwhile, so this comes before the
+ * What lookup_place() will ask about code; the loop turns meanwhile, so this comes before the
  * ledger is asked.
  */
 static void warm_place(struct shell *shell, struct process *p, raddr_t address)
@@ -199,7 +199,7 @@ static int trace(struct shell *shell, struct call *call)
 		return -1;
 	warm_place(shell, p, t.address);
 	t.now = shell_moment(shell, p);
-	find(&t, p);
+	find(shell, &t, p);
 	if (scan(&t, shell, p))
 		return -1;
 	lookup_stack(shell, p, sites, t.state == NONE ? 0 : t.b.block.stack);

@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "process/process.h"
 #include "process/profile.h"
-#include "report/classify_address.h"
 #include "report/sites.h"
 #include "session/asking.h"
 #include "shell/common/arguments.h"
@@ -260,7 +259,7 @@ static int answer(struct shell *shell, struct call *call, struct process *p, str
 		return err == -ESRCH ? shell_error(shell, call, "the process has ended meanwhile")
 				     : shell_failed(shell, call, err);
 	if (!a->any)
-		classify_address(p, a->address, a->place, sizeof(a->place));
+		lookup_place(shell, p, a->address, a->place, sizeof(a->place));
 	asking_unlock(shell->session);
 	if (call->json)
 		print_json(call->out, a, sites);

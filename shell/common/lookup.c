@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "shell/common/lookup.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/escape.h"
 #include "base/layout.h"
 #include "base/message.h"
+#include "report/classify_address.h"
 #include "session/asking.h"
 #include "shell/common/answer_stream.h"
 #include "shell/common/shell.h"
@@ -226,4 +228,17 @@ void lookup_stack(struct shell *shell, struct process *p, struct sites *sites, u
 		run_batch(&w);
 	}
 	end(&w);
+}
+
+void lookup_place(struct shell *shell, struct process *p, raddr_t addr, char *text, size_t len)
+{
+	struct address_view view = { .err = -ESRCH };
+
+	if (p->state != PROCESS_DETACHED && !process_state_gone(p->state)) {
+		asking_unlock(shell->session);
+		address_view_make(&view, p->via, addr);
+		asking_lock(shell->session);
+	}
+	classify_address(p, &view, addr, text, len);
+	address_view_release(&view);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * lookup.h - the symbols that a report needs are read before it is made, so that the target is
- * served meanwhile: it may take seconds.
+ * served meanwhile: it may take seconds. So may what has to be asked of a process.
  */
 #ifndef MTRUN_LOOKUP_H
 #define MTRUN_LOOKUP_H
@@ -25,5 +25,10 @@ void lookup_addresses(struct shell *shell, struct process *p, const struct symbo
 		      size_t count);
 /* lookup_profile() for one stack, all of it. */
 void lookup_stack(struct shell *shell, struct process *p, struct sites *sites, uint32_t stack);
+/*
+ * TEXT of LEN bytes: what ADDR of P is, which is in no block (classify_address()). The loop turns
+ * while P is looked at.
+ */
+void lookup_place(struct shell *shell, struct process *p, raddr_t addr, char *text, size_t len);
 
 #endif

@@ -116,13 +116,26 @@ static void remember(struct shell *shell, const struct process *p, const struct 
 	memcpy(last->bytes, r->bytes, sizeof(last->bytes));
 }
 
+/* Without the session's lock: who waits for a process holds up no other. */
+static int open_memory(struct shell *shell, const struct process *p, struct residency_look *l)
+{
+	int err;
+
+	asking_unlock(shell->session);
+	err = residency_open(l, p->via);
+	asking_lock(shell->session);
+	if (!err && mapping_refused(shell, p))
+		err = -ESRCH;
+	return err ? err : residency_begin(l, p);
+}
+
 int mapping_make(struct shell *shell, struct process *p, struct sites *sites, struct mapping *m)
 {
 	struct residency_look l;
 	int err;
 
 	*m = (struct mapping){ 0 };
-	err = residency_begin(&l, p);
+	err = open_memory(shell, p, &l);
 	if (!err) {
 		asking_unlock(shell->session);
 		err = residency_read(&l);

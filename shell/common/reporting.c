@@ -434,9 +434,18 @@ void reporting_off(FILE *out, const struct process *p)
 			      reporting_off_hint(p));
 }
 
-void reporting_usable(struct usable *u, const struct process *p)
+void reporting_usable(struct shell *shell, struct usable *u, const struct process *p)
 {
-	usable_init(u, p);
+	struct load_order order;
+
+	load_order_begin(&order, p);
+	if (order.exe) {
+		asking_unlock(shell->session);
+		load_order_read(&order);
+		asking_lock(shell->session);
+	}
+	usable_init(u, p, &order);
+	load_order_release(&order);
 	if (!p->off)
 		return;
 	u->rule = USABLE_UNKNOWN;

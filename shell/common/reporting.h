@@ -95,7 +95,10 @@ int reporting_live(struct shell *shell, struct call *call, const struct reportin
 void reporting_off(FILE *out, const struct process *p);
 /* What stands behind that, while P can be recorded: how. */
 const char *reporting_off_hint(const struct process *p);
-/* As usable_init(); unknown also while nothing is recorded, as the blocks may be gone. */
-void reporting_usable(struct usable *u, const struct process *p);
+/*
+ * As usable_init(), without the session's lock meanwhile; unknown also while nothing is recorded, as
+ * the blocks may be gone.
+ */
+void reporting_usable(struct shell *shell, struct usable *u, const struct process *p);
 
 #endif

@@ -21,8 +21,8 @@
  * is. Then a copy of the live blocks is laid over the pages (page_tally.c), which takes some 20 ns
  * for each.
  *
- * The descriptors are opened while the process is known to be there. They stay that process', or
- * rather that image's: after an exec, or when another process has got its number, they read as
+ * Once the descriptors are open, the process is found to be there still. They stay that process',
+ * or rather that image's: after an exec, or when another process has got its number, they read as
  * empty.
  */
 #define READ_US	     2000000u /* CPU time for all pages: without PAGEMAP_SCAN they are read */
@@ -48,17 +48,20 @@ static const enum residency_row row_of[AREA_KINDS] = {
 	[AREA_MTRUN] = RESIDENCY_MTRUN,
 };
 
+int residency_open(struct residency_look *l, pid_t pid)
+{
+	int64_t swapped = proc_status_field(pid, "VmSwap");
+
+	*l = (struct residency_look){ .pid = pid,
+				      .maps_fd = patient_open(pid, "maps", O_RDONLY),
+				      .swapped = swapped > 0 ? (uint64_t)swapped * 1024 : 0 };
+	residence_begin(&l->residence, pid, READ_US);
+	return l->maps_fd < 0 ? l->maps_fd : l->residence.fd < 0 ? l->residence.fd : 0;
+}
+
 int residency_begin(struct residency_look *l, const struct process *p)
 {
-	int64_t swapped = proc_status_field(p->via, "VmSwap");
-	int err;
-
-	*l = (struct residency_look){ .pid = p->via,
-				      .maps_fd = patient_open(p->via, "maps", O_RDONLY),
-				      .swapped = swapped > 0 ? (uint64_t)swapped * 1024 : 0 };
-	residence_begin(&l->residence, p->via, READ_US);
-	err = l->maps_fd < 0 ? l->maps_fd : l->residence.fd < 0 ? l->residence.fd : 0;
-	return err ? err : ledger_lain(p->ledger, &l->lain);
+	return ledger_lain(p->ledger, &l->lain);
 }
 
 void residency_end(struct residency_look *l)

@@ -92,7 +92,12 @@ struct residency_look { /* on the way there */
 	int err;
 };
 
-/* Locked. 0 or -errno: the pages of P cannot be looked at. */
+/*
+ * What is needed of process PID (P's `via`) is opened, which can take until it is given up: to be
+ * called with nothing locked. 0 or -errno: its pages cannot be looked at.
+ */
+int residency_open(struct residency_look *l, pid_t pid) MUST_USE;
+/* Locked: P is still what it was before that. 0 or -errno. */
 int residency_begin(struct residency_look *l, const struct process *p) MUST_USE;
 /* Its mappings and pages are read. 0 or -errno. */
 int residency_read(struct residency_look *l) MUST_USE;

@@ -787,7 +787,7 @@ ssize_t preattach_heap_blocks(const struct glibc_malloc *g, const struct preatta
 
 /* ---- what a process has ---------------------------------------------------- */
 
-static const struct module *libc_of(const struct process *p)
+const struct module *preattach_heap_libc(const struct process *p)
 {
 	const struct module *libc = NULL;
 
@@ -801,15 +801,13 @@ static const struct module *libc_of(const struct process *p)
 	return libc;
 }
 
-bool preattach_heap_find(const struct process *p, struct glibc_malloc *to)
+bool preattach_heap_find(const struct module *libc, pid_t via, struct glibc_malloc *to)
 {
-	const struct module *libc = libc_of(p);
-	pid_t via = p->via;
 	struct preattach_memory memory = { read_process, &via };
 	struct walk w = { .memory = &memory, .until = deadline_begin() };
 	struct allocator a = { 0 };
 
-	if (!libc || find_allocator(&a, libc, &w))
+	if (find_allocator(&a, libc, &w))
 		return false;
 	*to = (struct glibc_malloc){ .state = a.main - a.prefix,
 				     .state_bytes = a.prefix + sizeof(struct state),
@@ -842,18 +840,22 @@ void preattach_heap_measure(struct preattach_heap *b, const struct process *p,
 	};
 	struct allocator a = { 0 };
 	const char *why = NULL;
+	struct load_order order;
 	struct usable rule;
 
 	*b = (struct preattach_heap){ .state = PREATTACH_UNKNOWN };
-	usable_init(&rule, p);
+	load_order_begin(&order, p);
+	load_order_read(&order);
+	usable_init(&rule, p, &order);
+	load_order_release(&order);
 	if (rule.rule == USABLE_UNKNOWN)
 		why = rule.why;
 	else if (rule.rule != USABLE_GLIBC)
 		why = "its allocator is not glibc's";
-	else if (!libc_of(p))
+	else if (!preattach_heap_libc(p))
 		why = "it has become another program";
 	else
-		why = find_allocator(&a, libc_of(p), &w);
+		why = find_allocator(&a, preattach_heap_libc(p), &w);
 	w.window = why ? NULL : malloc(WINDOW);
 	if (why == no_arena && !has_heap(via)) { /* it has never allocated */
 		b->state = PREATTACH_KNOWN;

@@ -10,6 +10,7 @@
 #include "base/types.h"
 #include "process/preattach.h"
 
+struct module;
 struct process;
 
 /*
@@ -20,11 +21,14 @@ struct process;
 void preattach_heap_measure(struct preattach_heap *b, const struct process *p,
 			    void (*meanwhile)(void *ctx), void *ctx);
 
+/* The module of P that libc's malloc is in, or would be. NULL: it has none. */
+const struct module *preattach_heap_libc(const struct process *p);
 /*
- * Finds where P's malloc keeps its own figures, which last as long as the program. False: it is not
- * glibc's, or has not made a block yet.
+ * Finds where the malloc in LIBC, of process VIA, keeps its own figures, which last as long as the
+ * program. False: it is not glibc's, or has not made a block yet. Can take until it is given up, so
+ * nothing is to be locked.
  */
-bool preattach_heap_find(const struct process *p, struct glibc_malloc *to) MUST_USE;
+bool preattach_heap_find(const struct module *libc, pid_t via, struct glibc_malloc *to) MUST_USE;
 
 /*
  * All blocks that G has handed out, by address, but for those that are mappings of their own: out

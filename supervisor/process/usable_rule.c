@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <link.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/array.h"
 #include "base/patient.h"
 #include "base/proc.h"
 #include "base/text.h"
@@ -16,6 +18,38 @@
  * usable_rule.c - finds the allocator whose rule gives usable sizes: there is one only if a single
  * allocator serves the program, and it is glibc's or a jemalloc that is recognized.
  */
+
+static bool gone(const struct process *p)
+{
+	return process_state_gone(p->state) || p->state == PROCESS_DETACHED;
+}
+
+/* ---- the order ----------------------------------------------------------- */
+
+/* The modules that matter; NULL: there is none. */
+struct roles {
+	const struct module *exe, *libc, *allocator;
+	size_t allocators;
+};
+
+static struct roles roles_of(const struct process *p)
+{
+	struct roles r = { 0 };
+
+	for (size_t i = 0; i < p->modules.count; i++) {
+		const struct module *m = p->modules.module[i];
+
+		if (m->roles & MODULE_EXE)
+			r.exe = m;
+		if (m->roles & MODULE_LIBC || (m->roles & MODULE_EXE && elf_is_static(m->elf)))
+			r.libc = m;
+		if (m->roles & MODULE_ALLOCATOR) {
+			r.allocator = m;
+			r.allocators++;
+		}
+	}
+	return r;
+}
 
 static raddr_t dynamic_section(const struct module *exe)
 {
@@ -28,38 +62,58 @@ static raddr_t dynamic_section(const struct module *exe)
 	return 0;
 }
 
-/* The first of ld.so's list of what it has loaded; 0: none. */
-static raddr_t first_loaded(const struct process *p, const struct module *exe)
+void load_order_begin(struct load_order *o, const struct process *p)
 {
-	raddr_t at = dynamic_section(exe), first;
+	struct roles r = roles_of(p);
+
+	*o = (struct load_order){ .via = p->via };
+	if (r.exe && r.allocators == 1 && r.allocator != r.exe && !gone(p))
+		o->exe = dynamic_section(r.exe);
+}
+
+/* The first of ld.so's list of what it has loaded; 0: none. */
+static raddr_t first_loaded(const struct load_order *o)
+{
+	raddr_t at = o->exe, first;
 	Elf64_Dyn entry;
 
 	for (unsigned i = 0; at && i < 256; i++, at += sizeof(entry)) {
-		if (patient_read(p->via, at, &entry, sizeof(entry)) != sizeof(entry) ||
+		if (patient_read(o->via, at, &entry, sizeof(entry)) != sizeof(entry) ||
 		    entry.d_tag == DT_NULL)
 			return 0;
 		if (entry.d_tag == DT_DEBUG)
-			return patient_read(p->via, entry.d_un.d_ptr + 8, &first, 8) == 8 ? first
+			return patient_read(o->via, entry.d_un.d_ptr + 8, &first, 8) == 8 ? first
 											  : 0;
 	}
 	return 0;
 }
 
-/* Whether names are looked up in M before libc, so that the whole program's malloc is M's. */
-static bool before_libc(const struct process *p, const struct module *exe, const struct module *m)
+void load_order_read(struct load_order *o)
 {
 	struct {
 		raddr_t bias, name, dynamic, next;
 	} link;
-	raddr_t at;
+	size_t room = 0;
+	raddr_t at = first_loaded(o);
 
+	while (at && o->count < 65536 &&
+	       patient_read(o->via, at, &link, sizeof(link)) == sizeof(link) &&
+	       !array_room(&o->dynamic, o->count, &room, sizeof(*o->dynamic))) {
+		o->dynamic[o->count++] = link.dynamic;
+		at = link.next;
+	}
+}
+
+void load_order_release(struct load_order *o) { free(o->dynamic); }
+
+/* Whether names are looked up in M before libc, so that the whole program's malloc is M's. */
+static bool before_libc(const struct process *p, const struct load_order *o,
+			const struct module *exe, const struct module *m)
+{
 	if (m == exe)
 		return true;
-	at = first_loaded(p, exe);
-	for (unsigned i = 0;
-	     at && i < 65536 && patient_read(p->via, at, &link, sizeof(link)) == sizeof(link);
-	     i++, at = link.next) {
-		const struct module *here = modules_find(&p->modules, link.dynamic, UINT32_MAX);
+	for (size_t i = 0; i < o->count; i++) {
+		const struct module *here = modules_find(&p->modules, o->dynamic[i], UINT32_MAX);
 
 		if (here == m)
 			return true;
@@ -68,6 +122,8 @@ static bool before_libc(const struct process *p, const struct module *exe, const
 	}
 	return false;
 }
+
+/* ---- the rule ------------------------------------------------------------ */
 
 bool usable_is_jemalloc(const struct module *m)
 {
@@ -103,53 +159,34 @@ static bool has_own(const struct process *p, bool is_libcs)
 	return false;
 }
 
-static bool gone(const struct process *p)
-{
-	return process_state_gone(p->state) || p->state == PROCESS_DETACHED;
-}
-
 /* NULL: the rule is known. */
-static const char *reason(const struct process *p, const struct module *exe,
-			  const struct module *libc, const struct module *allocator,
-			  size_t allocators)
+static const char *reason(const struct process *p, const struct load_order *o,
+			  const struct roles *r)
 {
 	if (gone(p))
 		return "its memory cannot be read any more";
-	if (!exe || !libc || p->unsupervised)
+	if (!r->exe || !r->libc || p->unsupervised)
 		return "its allocator is not known";
-	if (allocators > 1 || (allocator && !before_libc(p, exe, allocator)))
+	if (r->allocators > 1 || (r->allocator && !before_libc(p, o, r->exe, r->allocator)))
 		return "it has several allocators";
-	if ((allocator ? usable_is_jemalloc(allocator) : is_glibc(libc)) && has_own(p, !allocator))
+	if ((r->allocator ? usable_is_jemalloc(r->allocator) : is_glibc(r->libc)) &&
+	    has_own(p, !r->allocator))
 		return "it has an allocator of its own";
 	return NULL;
 }
 
-void usable_init(struct usable *u, const struct process *p)
+void usable_init(struct usable *u, const struct process *p, const struct load_order *o)
 {
-	const struct module *exe = NULL, *libc = NULL, *allocator = NULL;
-	const char *why;
-	size_t allocators = 0;
+	struct roles r = roles_of(p);
+	const char *why = reason(p, o, &r);
 
 	*u = (struct usable){ .via = p->via };
-	for (size_t i = 0; i < p->modules.count; i++) {
-		const struct module *m = p->modules.module[i];
-
-		if (m->roles & MODULE_EXE)
-			exe = m;
-		if (m->roles & MODULE_LIBC || (m->roles & MODULE_EXE && elf_is_static(m->elf)))
-			libc = m;
-		if (m->roles & MODULE_ALLOCATOR) {
-			allocator = m;
-			allocators++;
-		}
-	}
-	why = reason(p, exe, libc, allocator, allocators);
 	if (why)
 		snprintf(u->why, sizeof(u->why), "%s", why);
-	else if (allocator ? usable_is_jemalloc(allocator) : is_glibc(libc))
-		u->rule = allocator ? USABLE_JEMALLOC : USABLE_GLIBC;
+	else if (r.allocator ? usable_is_jemalloc(r.allocator) : is_glibc(r.libc))
+		u->rule = r.allocator ? USABLE_JEMALLOC : USABLE_GLIBC;
 	else
 		snprintf(u->why, sizeof(u->why),
 			 "the allocator in %.64s does not let it be told from outside",
-			 text_last_part((allocator ? allocator : libc)->path));
+			 text_last_part((r.allocator ? r.allocator : r.libc)->path));
 }

@@ -2,6 +2,7 @@
 #include "report/classify_address.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/maps.h"
 #include "base/patient.h"
 #include "base/proc.h"
 #include "inject/wire.h"
@@ -45,14 +45,50 @@ static void PRINTF(2, 3) say(struct lines *l, const char *format, ...)
 
 /* ---- stacks -------------------------------------------------------------- */
 
+/* All threads are looked at only where ADDR may be on the stack of any. */
+static void add_sleepers(struct address_view *v, pid_t pid)
+{
+	pid_t *tid = NULL;
+	int n = proc_threads(pid, &tid);
+
+	v->sleeper = n > 0 ? malloc((size_t)n * sizeof(*v->sleeper)) : NULL;
+	for (int i = 0; i < n && v->sleeper; i++) {
+		struct sleeper *s = &v->sleeper[v->sleepers];
+		raddr_t pc;
+		long nr;
+
+		s->tid = tid[i];
+		if (patient_sleeping(s->tid, &nr, &s->rsp, &pc) && s->rsp >= v->map->start &&
+		    s->rsp < v->map->end)
+			v->sleepers++;
+	}
+	if (n >= 0)
+		free(tid);
+}
+
+void address_view_make(struct address_view *v, pid_t pid, raddr_t addr)
+{
+	*v = (struct address_view){ 0 };
+	v->err = maps_read(&v->maps, pid);
+	v->map = v->err ? NULL : maps_find(&v->maps, addr);
+	if (v->map && (!v->map->path[0] || v->map->path[0] == '['))
+		add_sleepers(v, pid);
+}
+
+void address_view_release(struct address_view *v)
+{
+	if (!v->err)
+		maps_release(&v->maps);
+	free(v->sleeper);
+}
+
 /* The thread whose stack, up to its control block, ADDR is on; 0: none. */
-static pid_t stack_owner(const struct process *p, const struct map *m, raddr_t addr)
+static pid_t stack_owner(const struct process *p, const struct address_view *v, raddr_t addr)
 {
 	uint32_t high = p->wire ? shared_slots_mapped(&p->shared) : 0;
-	raddr_t nearest = UINT64_MAX, rsp, pc;
-	pid_t found = 0, *tid;
-	long nr;
-	int n;
+	const struct map *m = v->map;
+	raddr_t nearest = UINT64_MAX;
+	pid_t found = 0;
 
 	for (uint32_t i = 0; i < high; i++) {
 		uint64_t fs = __atomic_load_n(&p->wire->thread[i].fs, __ATOMIC_ACQUIRE);
@@ -62,22 +98,16 @@ static pid_t stack_owner(const struct process *p, const struct map *m, raddr_t a
 		nearest = fs;
 		found = (pid_t)(p->wire->thread[i].tid & INT32_MAX);
 	}
-	n = found ? 0 : proc_threads(p->via, &tid);
-	for (int i = 0; i < n && !found; i++) {
-		if (patient_sleeping(tid[i], &nr, &rsp, &pc) && rsp >= m->start && rsp < m->end)
-			found = tid[i];
-	}
-	if (n > 0)
-		free(tid);
-	return found;
+	return found ? found : v->sleepers ? v->sleeper[0].tid : 0;
 }
 
-static raddr_t main_thread_rsp(const struct process *p)
+/* 0: it does not sleep, or not on that stack. */
+static raddr_t main_thread_rsp(const struct process *p, const struct address_view *v)
 {
-	raddr_t rsp, pc;
-	long nr;
-
-	return patient_sleeping(p->pid, &nr, &rsp, &pc) ? rsp : 0;
+	for (size_t i = 0; i < v->sleepers; i++)
+		if (v->sleeper[i].tid == p->pid)
+			return v->sleeper[i].rsp;
+	return 0;
 }
 
 /* ---- modules ------------------------------------------------------------- */
@@ -223,10 +253,11 @@ static void say_module(struct lines *l, struct process *p, const struct module *
 
 /* ---- the whole ----------------------------------------------------------- */
 
-static void say_anonymous(struct lines *l, const struct process *p, const struct map *m,
+static void say_anonymous(struct lines *l, const struct process *p, const struct address_view *v,
 			  raddr_t addr)
 {
-	pid_t tid = stack_owner(p, m, addr);
+	pid_t tid = stack_owner(p, v, addr);
+	const struct map *m = v->map;
 	struct ledger_block below;
 
 	if (tid) {
@@ -248,24 +279,26 @@ static void say_anonymous(struct lines *l, const struct process *p, const struct
 	say(l, " (mapping 0x%" PRIx64 "-0x%" PRIx64 ")", m->start, m->end);
 }
 
-static void say_mapped(struct lines *l, struct process *p, const struct map *m, raddr_t addr)
+static void say_mapped(struct lines *l, struct process *p, const struct address_view *v,
+		       raddr_t addr)
 {
+	const struct map *m = v->map;
 	const struct module *module = modules_find_data(&p->modules, addr);
 
 	if (agent_owns(p->agent, m))
 		say(l, "mtrun's own memory");
 	else if (!strcmp(m->path, "[stack]")) {
-		raddr_t rsp = main_thread_rsp(p);
+		raddr_t rsp = main_thread_rsp(p, v);
 
 		say(l, "the stack of thread %d%s", (int)p->pid,
-		    rsp && addr < rsp - 128 && rsp < m->end ? ", below what is in use" : "");
+		    rsp && addr < rsp - 128 ? ", below what is in use" : "");
 	} else if (module)
 		say_module(l, p, module, addr);
 	else if (m->path[0] && strcmp(m->path, "[heap]"))
 		say(l, "%s+0x%" PRIx64 "%s", m->path, addr - m->start + m->offset,
 		    m->deleted ? " (deleted)" : "");
 	else
-		say_anonymous(l, p, m, addr);
+		say_anonymous(l, p, v, addr);
 }
 
 bool classify_in_module(struct process *p, raddr_t addr, char *text, size_t len)
@@ -279,23 +312,19 @@ bool classify_in_module(struct process *p, raddr_t addr, char *text, size_t len)
 	return m;
 }
 
-void classify_address(struct process *p, raddr_t addr, char *text, size_t len)
+void classify_address(struct process *p, const struct address_view *v, raddr_t addr, char *text,
+		      size_t len)
 {
 	struct lines l = { .text = text, .len = len };
-	struct maps maps;
-	const struct map *m;
 
 	text[0] = '\0';
-	if (p->state == PROCESS_DETACHED || process_state_gone(p->state) ||
-	    maps_read(&maps, p->via)) {
+	if (v->err == -ETIMEDOUT)
+		say(&l, "unknown: " PATIENT_LATE);
+	else if (p->state == PROCESS_DETACHED || process_state_gone(p->state) || v->err)
 		say(&l, "unknown: the process is %s",
 		    p->state == PROCESS_DETACHED ? "detached" : "gone");
-		return;
-	}
-	m = maps_find(&maps, addr);
-	if (m)
-		say_mapped(&l, p, m, addr);
+	else if (v->map)
+		say_mapped(&l, p, v, addr);
 	else
 		say(&l, "unmapped");
-	maps_release(&maps);
 }

@@ -859,6 +859,24 @@ static int take(struct capturing *k)
 	return err ? err : capture_by_stop(k);
 }
 
+/* Without the lock: who waits for P's memory holds up nobody else. */
+static void know_malloc(struct session *s, struct process *p)
+{
+	const struct module *libc = preattach_heap_libc(p);
+	struct glibc_malloc found = p->glibc_malloc;
+	pid_t via = p->via;
+
+	if (!found.state && libc) {
+		asking_unlock(s);
+		if (!preattach_heap_find(libc, via, &found))
+			found = (struct glibc_malloc){ 0 };
+		asking_lock(s);
+		p->glibc_malloc = found;
+	}
+	if (!found.state)
+		message_verbose(2, "%d: its malloc is not glibc's", p->pid);
+}
+
 int session_capture(struct session *s, struct process *p, bool (*interrupted)(void *ctx), void *ctx,
 		    struct capture **c, char *why, size_t len)
 {
@@ -866,8 +884,7 @@ int session_capture(struct session *s, struct process *p, bool (*interrupted)(vo
 	int err = begin(s, p, interrupted, ctx, &k);
 
 	if (!err) {
-		if (!p->glibc_malloc.state && !preattach_heap_find(p, &p->glibc_malloc))
-			message_verbose(2, "%d: its malloc is not glibc's", p->pid);
+		know_malloc(s, p);
 		err = take(k);
 		if (err)
 			capture_free(k->c);

@@ -1,23 +1,35 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * maplock - maplock FILE: makes and frees blocks. Prints `ready`, and for each line of its standard
- * input `turns N`: how many it has made. After the line `hold` one thread reads FILE, which it has
- * mapped, and half a second later another one opens it once more and maps it: where the first one's
- * page is never served, and the second one's FILE is not to be cached, the kernel waits for that
- * page with the lock of the mappings held.
+ * maplock - maplock FILE [fast]: makes and frees blocks, one in a millisecond, or as many as it can.
+ * Prints `ready`, and for each line of its standard input `turns N away MS`: how many it has made,
+ * and the longest time from one to the next since that was last told. After the line `hold` one
+ * thread reads FILE, which it has mapped, and half a second later another one opens it once more and
+ * maps it: where the first one's page is never served, and the second one's FILE is not to be
+ * cached, the kernel waits for that page with the lock of the mappings held.
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 static unsigned long turns;
+static uint64_t away; /* ns */
 static void *volatile kept;
 static char *page;
 static const char *file;
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
 
 static char *map_file(void)
 {
@@ -53,7 +65,8 @@ static void *answer(void *arg)
 		if (!strcmp(line, "hold\n") && (pthread_create(&a, NULL, touch, NULL) ||
 						pthread_create(&b, NULL, map_again, NULL)))
 			exit(1);
-		printf("turns %lu\n", __atomic_load_n(&turns, __ATOMIC_RELAXED));
+		printf("turns %lu away %.0f\n", __atomic_load_n(&turns, __ATOMIC_RELAXED),
+		       (double)__atomic_exchange_n(&away, 0, __ATOMIC_RELAXED) / 1e6);
 		fflush(stdout);
 	}
 	exit(0);
@@ -72,12 +85,17 @@ int main(int argc, char **argv)
 		return 1;
 	printf("ready\n");
 	fflush(stdout);
-	for (;;) {
+	for (uint64_t last = now();;) {
 		void *p = malloc(100);
+		uint64_t then = last;
 
+		last = now();
+		if (last - then > __atomic_load_n(&away, __ATOMIC_RELAXED))
+			__atomic_store_n(&away, last - then, __ATOMIC_RELAXED);
 		__atomic_add_fetch(&turns, 1, __ATOMIC_RELAXED);
 		kept = p;
 		free(p);
-		usleep(1000);
+		if (argc < 3)
+			usleep(1000);
 	}
 }

@@ -119,6 +119,16 @@ for SIGNAL in signal.SIGTERM, signal.SIGINT:
 LOCK, LOCK_S = 'holds the lock of its mappings', 10    # seconds that it is waited for, once
 
 
+AWAY_MS = 2000          # 10 ms where processors are free
+
+
+def away(p):
+    """The longest time between two turns of P, which is LOCKS, since that was last asked, in ms."""
+    p.stdin.write(b'\n')
+    p.stdin.flush()
+    return int(p.stdout.readline().split()[3])
+
+
 def some_waits(p):
     """Whether one of P's threads is in an uninterruptible sleep."""
     for tid in os.listdir(f'/proc/{p.pid}/task'):
@@ -138,10 +148,10 @@ def lock(s, p):
     return mt.until(lambda: some_waits(p), 5)
 
 
-def locking():
+def locking(*how, **kw):
     s = Server(1000)
-    p = mt.popen([LOCKS, f'{DIR}/plain_plugin.so'], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                 stderr=subprocess.STDOUT)
+    p = mt.popen([LOCKS, f'{DIR}/plain_plugin.so', *how], stdin=subprocess.PIPE,
+                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **kw)
     p.stdout.readline()
     return s, p
 
@@ -174,6 +184,26 @@ for HOW in 'detach', 'SIGTERM', 'SIGINT':
         bad += goes_on(p, 'without mtrun')
         s.end()
         bad += goes_on(p, 'with its lock back')
+        mt.end_group(p)
+        mt.end_group(a.p)
+
+
+JEMALLOC = {'LD_PRELOAD': f'{mt.DEBIAN_LIBS}/libjemalloc.so.2'}  # whose malloc it calls, memory tells
+
+for COMMAND, ENV in ('status', JEMALLOC), ('leaks', {}):
+    @case(f'the lock of the mappings is held: who asks for `{COMMAND}` waits alone')
+    def _(bad):
+        s, p = locking('fast', env={**os.environ, **ENV})
+        a = mt.Attached(p.pid)
+        mt.until(lambda: int(a.json('status')['allocs']), 10)
+        if lock(s, p):
+            away(p)
+            began = time.monotonic()
+            a.ask(COMMAND)
+            ms, took = away(p), time.monotonic() - began
+            print(f'# {took:.1f} s, the program was away for {ms} ms')
+            bad += [] if ms < AWAY_MS else [f'the program was away for {ms} ms']
+        s.end()
         mt.end_group(p)
         mt.end_group(a.p)
 
