@@ -233,10 +233,11 @@ void lookup_stack(struct shell *shell, struct process *p, struct sites *sites, u
 void lookup_place(struct shell *shell, struct process *p, raddr_t addr, char *text, size_t len)
 {
 	struct address_view view = { .err = -ESRCH };
+	pid_t via = p->via;
 
 	if (p->state != PROCESS_DETACHED && !process_state_gone(p->state)) {
 		asking_unlock(shell->session);
-		address_view_make(&view, p->via, addr);
+		address_view_make(&view, via, addr);
 		asking_lock(shell->session);
 	}
 	classify_address(p, &view, addr, text, len);

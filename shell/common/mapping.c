@@ -119,10 +119,11 @@ static void remember(struct shell *shell, const struct process *p, const struct 
 /* Without the session's lock: who waits for a process holds up no other. */
 static int open_memory(struct shell *shell, const struct process *p, struct residency_look *l)
 {
+	pid_t via = p->via;
 	int err;
 
 	asking_unlock(shell->session);
-	err = residency_open(l, p->via);
+	err = residency_open(l, via);
 	asking_lock(shell->session);
 	if (!err && mapping_refused(shell, p))
 		err = -ESRCH;
