@@ -15,8 +15,8 @@
  *	1. What is pointed to at a usual place is held.
  *	2. What a held block points to is held, until nothing is added.
  *	3. What is pointed to at other places only is looked at: if its bytes say that this is how
- *	   it is held (prefixes.h), it is, with what hangs on it. If it may only be that a usual place
- *	   was not learnt, memory is swept again, once, and all this is done again.
+ *	   it is held (prefixes.h), it is, with what hangs on it. Where a usual place may have been
+ *	   missed, memory is swept once more, and 1 to 3 are done again.
  *	4. What is left of that is possible, with all that hangs on it.
  *	5. Of the others, from the lowest address up: what a block points to is indirect, and no head
  *	   any more if it was one.
