@@ -48,7 +48,8 @@
 #define WARNED	   32u	/* as many are remembered */
 /*
  * Where processors are scarce a reader may be late that nobody holds up: only the time counts that
- * it was seen asleep, by SLICES looks. In all that is MOST_TIMES as long at most.
+ * it was seen asleep, by SLICES looks. In all that is MOST_TIMES as long at most, or just as long
+ * for who is in a hurry.
  */
 #define SLICES	    8
 #define MOST_TIMES  10
@@ -104,6 +105,7 @@ static struct {
 } stuck = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static _Thread_local struct reader *mine; /* the reader that this thread is */
+static _Thread_local bool hurried;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key; /* the asker's reader */
 static bool several_processors;
@@ -385,10 +387,13 @@ static void await_done(struct reader *r, uint64_t ns)
 		;
 }
 
+void patient_hurry(bool on) { hurried = on; }
+
 /* How many bytes are in R's buffer now, or -errno; after -ETIMEDOUT R is not to be touched. */
 static ssize_t ask(struct reader *r, unsigned ms)
 {
-	uint64_t wait = (uint64_t)ms * 1000000, end = clock_ns() + wait * MOST_TIMES;
+	uint64_t wait = (uint64_t)ms * 1000000;
+	uint64_t end = clock_ns() + wait * (hurried ? 1 : MOST_TIMES);
 	unsigned asleep = 0;
 	ssize_t got;
 

@@ -61,6 +61,11 @@ int patient_write_spans(pid_t pid, const struct remote_span *span, size_t n,
  * has chosen nobody to wait for, and is read at once. 0: it is about to run.
  */
 void patient_fresh(pid_t pid);
+/*
+ * For the calling thread: a process stands still until it has what it asks for. So it does not wait
+ * longer than PATIENT_MS for one answer, though its reader may just have had no processor.
+ */
+void patient_hurry(bool on);
 
 /*
  * What that thread does: fills BUF of LEN bytes with what WHERE in PID stands for, an address or

@@ -599,6 +599,7 @@ static int bt_now(struct session *s, struct process *p, pid_t tid,
 
 	if (err)
 		return err;
+	patient_hurry(was_running);
 	for (size_t i = 0; i < s->nthreads; i++) {
 		const struct thread *t = &s->thread[i];
 		struct bt_thread b = { .tid = t->tid, .pc = pc };
@@ -614,6 +615,7 @@ static int bt_now(struct session *s, struct process *p, pid_t tid,
 		fn(ctx, &b);
 		found++;
 	}
+	patient_hurry(false);
 	err = was_running ? session_cont(s, p) : 0;
 	return err ? err : found || !tid ? 0 : -ESRCH;
 }

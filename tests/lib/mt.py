@@ -659,7 +659,21 @@ class Launched(Attached):
         os.mkfifo(fifo)
         kw = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'stderr': subprocess.STDOUT, **kw}
         self.p = popen([MTRUN, '-q', '--messages', f'{self.d}/messages', *opts, '-X', fifo, '--', *cmd], **kw)
-        self.commands = open(fifo, 'wb')
+        fd = None
+
+        def opened():
+            nonlocal fd
+            try:
+                fd = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError:     # mtrun has not opened it yet
+                return self.p.poll() is not None
+            return True
+        until(opened, 60)
+        if fd is None:
+            end_group(self.p)
+            raise RuntimeError(f'mtrun ended with {self.p.returncode}, and took no commands')
+        os.set_blocking(fd, True)
+        self.commands = os.fdopen(fd, 'wb')
 
     def end(self):
         """Ends both, whatever they do."""

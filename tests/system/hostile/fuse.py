@@ -5,7 +5,8 @@
 fuse - a library on a file system that a process serves: its symbols are found; when the server does
 not answer any more, mtrun says so after a second, answers everything else, can leave and be ended;
 the program goes on. So it is, after ten seconds, where the server has a thread wait with the lock of
-the program's mappings held.
+the program's mappings held; whoever asks waits alone, and the program stands still for one second
+at most.
 """
 import os
 import re
@@ -190,8 +191,8 @@ for HOW in 'detach', 'SIGTERM', 'SIGINT':
 
 JEMALLOC = {'LD_PRELOAD': f'{mt.DEBIAN_LIBS}/libjemalloc.so.2'}  # whose malloc it calls, memory tells
 
-for COMMAND, ENV in ('status', JEMALLOC), ('leaks', {}):
-    @case(f'the lock of the mappings is held: who asks for `{COMMAND}` waits alone')
+for COMMAND, ENV in ('status', JEMALLOC), ('leaks', {}), ('bt', {}):
+    @case(f'the lock of the mappings is held: the program does not wait for `{COMMAND}`')
     def _(bad):
         s, p = locking('fast', env={**os.environ, **ENV})
         a = mt.Attached(p.pid)
