@@ -2,7 +2,8 @@
 /*
  * spikes.c N FILE [ASK] - each 250 ms 50 MB for 5 ms, N times. Into FILE go commands that ask what was live in the middle of each (ASK: a command with
  * %s for the clock time and %d for the spike's number). On stdout, if FILE is given: of each spike the ms
- * that the tracer's clock may have been late around it without being able to help it (queued.h).
+ * that the tracer's clock may have been late around it without being able to help it (queued.h), and
+ * the ms that it lasted.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,14 @@
 #define EARLY_MS 20
 
 static void *sink;
+
+static double now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
 
 static void nap(double ms)
 {
@@ -43,16 +52,18 @@ int main(int argc, char **argv)
 		struct tm tm;
 		char text[64], date[32];
 
-		double late;
+		double late, began, lasted;
 
 		nap(245 - EARLY_MS);	/* also before the first: what is asked at the start is asked before it */
 		late = queued_waited(clock_fd);
 		nap(EARLY_MS);
+		began = now_ms();
 		sink = spike();
 		nap(2.5);
 		clock_gettime(CLOCK_REALTIME, &now);
 		nap(2.5);
 		free(sink);
+		lasted = now_ms() - began;
 		localtime_r(&now.tv_sec, &tm);
 		strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
 		snprintf(text, sizeof(text), "%s.%03ld", i % 2 ? date : date + 11, now.tv_nsec / 1000000);	/* with and without the day */
@@ -60,7 +71,7 @@ int main(int argc, char **argv)
 		fputc('\n', f);
 		late = queued_waited_again(clock_fd) - late;
 		if (f != stdout)
-			dprintf(STDOUT_FILENO, "%.3f\n", late);
+			dprintf(STDOUT_FILENO, "%.3f %.3f\n", late, lasted);
 	}
 	return keep == NULL;
 }

@@ -145,10 +145,10 @@ int main(int argc, char **argv)
 		while (!__atomic_load_n(&there, __ATOMIC_ACQUIRE))
 			usleep(1000);
 	}
-	if (pthread_create(&thread, NULL, answer, NULL))
-		wrong("pthread_create");
 	printf("ready %p\n", (void *)at);
 	fflush(stdout);
+	if (pthread_create(&thread, NULL, answer, NULL))
+		wrong("pthread_create");
 	for (;;) {
 		free(malloc(100));
 		__atomic_fetch_add(&turns, 1, __ATOMIC_RELAXED);
