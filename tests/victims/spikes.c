@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * spikes.c N FILE [ASK] - each 250 ms 50 MB for 5 ms, N times. Into FILE go commands that ask what was live in the middle of each (ASK: a command with
- * %s for the clock time and %d for the spike's number). On stdout, if FILE is given: of each spike the ms
- * that the tracer's clock may have been late around it without being able to help it (queued.h), and
- * the ms that it lasted.
+ * spikes.c N FILE [ASK [MS]] - each 250 ms 50 MB for 5 ms, N times. Into FILE go commands that ask
+ * what was live in the middle of each (ASK: a command with %s for the clock time and %d for the spike's
+ * number; with MS also for so much earlier, with N added to the number). On stdout, if FILE is given:
+ * of each spike the ms that the tracer's clock may have been late around it without being able to help
+ * it (queued.h), and the ms that it lasted.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,11 +38,30 @@ __attribute__((noinline)) static void *spike(void)
 	return p;
 }
 
+/* Into F, the command ASK with number I, for MS before T: with the day or without. */
+static void write_command(FILE *f, const char *ask, struct timespec t, int ms, int i)
+{
+	char text[64], date[32];
+	struct tm tm;
+
+	t.tv_nsec -= ms * 1000000L;
+	if (t.tv_nsec < 0) {
+		t.tv_sec--;
+		t.tv_nsec += 1000000000;
+	}
+	localtime_r(&t.tv_sec, &tm);
+	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(text, sizeof(text), "%s.%03ld", i % 2 ? date : date + 11, t.tv_nsec / 1000000);
+	fprintf(f, ask, text, i);
+	fputc('\n', f);
+}
+
 int main(int argc, char **argv)
 {
 	int n = argc > 1 ? atoi(argv[1]) : 4;
 	FILE *f = argc > 2 ? fopen(argv[2], "w") : stdout;
 	const char *ask = argc > 3 ? argv[3] : "report --at %s --json > %d";
+	int earlier = argc > 4 ? atoi(argv[4]) : 0;
 	char *keep = malloc(1000);
 	int clock_fd = open_queued_of("mtrun-heartbeat");
 	if (!f)
@@ -49,9 +69,6 @@ int main(int argc, char **argv)
 	setvbuf(f, NULL, _IONBF, 0);
 	for (int i = 0; i < n; i++) {
 		struct timespec now;
-		struct tm tm;
-		char text[64], date[32];
-
 		double late, began, lasted;
 
 		nap(245 - EARLY_MS);	/* also before the first: what is asked at the start is asked before it */
@@ -64,11 +81,9 @@ int main(int argc, char **argv)
 		nap(2.5);
 		free(sink);
 		lasted = now_ms() - began;
-		localtime_r(&now.tv_sec, &tm);
-		strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
-		snprintf(text, sizeof(text), "%s.%03ld", i % 2 ? date : date + 11, now.tv_nsec / 1000000);	/* with and without the day */
-		fprintf(f, ask, text, i);
-		fputc('\n', f);
+		write_command(f, ask, now, 0, i);
+		if (earlier)
+			write_command(f, ask, now, earlier, n + i);
 		late = queued_waited_again(clock_fd) - late;
 		if (f != stdout)
 			dprintf(STDOUT_FILENO, "%.3f %.3f\n", late, lasted);
