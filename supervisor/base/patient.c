@@ -48,8 +48,8 @@
 #define WARNED	   32u	/* as many are remembered */
 /*
  * Where processors are scarce a reader may be late that nobody holds up: only the time counts that
- * it was seen asleep, by SLICES looks. In all that is MOST_TIMES as long at most, or just as long
- * for who is in a hurry.
+ * it was seen asleep, by SLICES looks. In all that is MOST_TIMES as long at most. For
+ * who is in a hurry (patient_hurry) all time counts.
  */
 #define SLICES	    8
 #define MOST_TIMES  10

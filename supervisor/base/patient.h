@@ -62,8 +62,9 @@ int patient_write_spans(pid_t pid, const struct remote_span *span, size_t n,
  */
 void patient_fresh(pid_t pid);
 /*
- * For the calling thread: a process stands still until it has what it asks for. So it does not wait
- * longer than PATIENT_MS for one answer, though its reader may just have had no processor.
+ * For the calling thread, until it is switched off: no answer is waited for longer than PATIENT_MS,
+ * though its reader may just have had no processor. For questions during which a process stands
+ * still.
  */
 void patient_hurry(bool on);
 

@@ -670,8 +670,9 @@ class Launched(Attached):
             return True
         until(opened, 60)
         if fd is None:
+            status = self.p.poll()
             end_group(self.p)
-            raise RuntimeError(f'mtrun ended with {self.p.returncode}, and took no commands')
+            raise RuntimeError(f'mtrun has not opened its commands; its status: {status}')
         os.set_blocking(fd, True)
         self.commands = os.fdopen(fd, 'wb')
 
