@@ -42,7 +42,8 @@
  *
  * jemalloc's tables have a pointer to each run of its pages, and so to the block that begins it. It
  * maps huge page by huge page, for tables and blocks alike: of a mapping in which blocks have been,
- * all whole huge pages are its own.
+ * all whole huge pages are its own. Its thread-local variables say of which GB it was last asked, by
+ * the address where that begins: it is no pointer to the block that begins there.
  */
 
 /* ---- ranges ---------------------------------------------------------------- */
@@ -350,9 +351,21 @@ static int find_huge(struct spans *v, const struct capture *c, const struct capt
 	return err ? err : rootless(v, start, at);
 }
 
-static int find_jemalloc(struct spans *v, const struct others *o)
+static int find_variables(struct spans *v, const struct capture *c, const struct static_tls *tls)
 {
 	int err = 0;
+
+	for (size_t i = 0; i < c->threads && !err; i++) {
+		raddr_t start = c->thread[i].general.fs_base - tls->below;
+
+		err = rootless(v, start, start + tls->bytes);
+	}
+	return err;
+}
+
+static int find_jemalloc(struct spans *v, const struct others *o, const struct static_tls *tls)
+{
+	int err = find_variables(v, o->c, tls);
 
 	for (size_t i = 0; i < o->c->ranges && !err; i++) {
 		const struct capture_range *r = &o->c->range[i];
@@ -383,7 +396,7 @@ static int find_others(struct spans *v, const struct capture *c, const struct pr
 		while (!err && page_set_run(&o.lain, &at, &start, &end))
 			err = find_lain(v, &o, start, end);
 		if (!err && jemalloc)
-			err = find_jemalloc(v, &o);
+			err = find_jemalloc(v, &o, &p->jemalloc_tls);
 	}
 	page_set_release(&o.lain);
 	free(o.has_stack);

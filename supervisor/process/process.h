@@ -19,6 +19,7 @@
 #include "process/marks.h"
 #include "process/preattach.h"
 #include "process/snapshots.h"
+#include "process/static_tls.h"
 #include "process/thread_ends.h"
 #include "symbols/module.h"
 #include "symbols/symbols.h"
@@ -141,6 +142,7 @@ struct process {
 	struct errors errors;
 	struct preattach_heap preattach; /* -p: the heap before the attach */
 	struct glibc_malloc glibc_malloc;
+	struct static_tls jemalloc_tls;
 	struct sampling sampling;
 	struct credible credible;
 	/* nothing is recorded, and its answers are as of `off_ms` (off.c) */

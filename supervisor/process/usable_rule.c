@@ -132,6 +132,17 @@ bool usable_is_jemalloc(const struct module *m)
 	       elf_defines(m->elf, "sdallocx");
 }
 
+const struct module *usable_jemalloc_library(const struct process *p)
+{
+	for (size_t i = 0; i < p->modules.count; i++) {
+		const struct module *m = p->modules.module[i];
+
+		if (m->dead == UINT32_MAX && m->roles & MODULE_ALLOCATOR && usable_is_jemalloc(m))
+			return m;
+	}
+	return NULL;
+}
+
 static bool is_glibc(const struct module *m)
 {
 	if (m->roles & MODULE_LIBC)

@@ -11,6 +11,8 @@ struct module;
 
 /* Whether M is a jemalloc whose size classes are known. */
 bool usable_is_jemalloc(const struct module *m);
+/* Such a library that P has loaded now; NULL: none. It lives as long as P's record. */
+const struct module *usable_jemalloc_library(const struct process *p);
 /*
  * In what order ld.so has loaded a process' modules tells whose malloc it calls, if one of them is
  * an allocator's. It is in the process' memory: who holds a lock reads it without.

@@ -21,6 +21,7 @@
 #include "memory/leftovers.h"
 #include "memory/protect.h"
 #include "process/preattach_heap.h"
+#include "process/usable_rule.h"
 #include "session/session_state.h"
 #include "tracee/agent.h"
 #include "tracee/own_thread.h"
@@ -862,17 +863,21 @@ static int take(struct capturing *k)
 /* Without the lock: who waits for P's memory holds up nobody else. */
 static void know_malloc(struct session *s, struct process *p)
 {
-	const struct module *libc = preattach_heap_libc(p);
+	const struct module *libc = preattach_heap_libc(p), *jemalloc = usable_jemalloc_library(p);
 	struct glibc_malloc found = p->glibc_malloc;
+	struct static_tls tls = { 0 };
 	pid_t via = p->via;
 
-	if (!found.state && libc) {
+	if ((!found.state && libc) || jemalloc) {
 		asking_unlock(s);
-		if (!preattach_heap_find(libc, via, &found))
+		if (!found.state && libc && !preattach_heap_find(libc, via, &found))
 			found = (struct glibc_malloc){ 0 };
+		if (jemalloc && !static_tls_find(jemalloc, via, &tls))
+			message_verbose(2, "%d: jemalloc's variables are not found", p->pid);
 		asking_lock(s);
 		p->glibc_malloc = found;
 	}
+	p->jemalloc_tls = tls;
 	if (!found.state)
 		message_verbose(2, "%d: its malloc is not glibc's", p->pid);
 }

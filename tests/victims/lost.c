@@ -560,6 +560,16 @@ static void lose_huge(void)
 	drop(p);
 }
 
+/* jemalloc notes for each thread of which GB it was last asked: that is no pointer to what begins there. */
+static void lose_at_gigabyte(void)
+{
+	void *p = aligned_alloc((size_t)1 << 30, DEFINITE(100));
+
+	if (!p)
+		definite[0] = definite[1] = 0;
+	drop(p);
+}
+
 static const struct lost cases[] = {
 	{ "block", lose_block },
 	{ "sizes", lose_sizes },
@@ -617,6 +627,7 @@ static const struct lost cases[] = {
 	{ "realloc-moved", lose_moved },
 	{ "aligned", lose_aligned },
 	{ "huge", lose_huge },
+	{ "at-a-gigabyte", lose_at_gigabyte },
 };
 
 int main(int argc, char **argv) { return lost_main(argc, argv, cases, sizeof(cases) / sizeof(*cases)); }
