@@ -13,7 +13,7 @@
 #define HOOK_ORIG  8			/* offsetof(struct wire_hook, orig) */
 #define HOOK_STANDS 16			/* offsetof(struct wire_hook, nothrow) */
 #define HOOK_ARG   28
-#define STACK_WAITS 65536		/* rounds for a free one: some milliseconds */
+#define STACK_WAITS 20000		/* naps for a free one: two seconds or more */
 #define TO_GUARD   (-0x1000)		/* from the blob's start */
 #define TO_HERE    (-0x1000 + 4)
 #define TO_SECRET  (-0x1000 + 48)
@@ -364,7 +364,9 @@ entry_syscall:
  * registers, the flags, our hook, the arguments and the number. C would need too much of a
  * goroutine's stack, which has room for some hundred bytes at such a place: where the hook's `arg`
  * says so, C runs on a stack of the agent's. A handler that interrupts it takes another one, or
- * runs on its own, as all of Go's do. If none becomes free the call is made without an event.
+ * runs on its own, as all of Go's do. While all are taken the thread naps, so that those who have
+ * them get a processor. If none becomes free the call is made without its event, which counts as
+ * lost.
  */
 	.macro is_number nr, to
 	lea	ecx, [rax - \nr]
@@ -483,9 +485,20 @@ entry_raw:
 	.cfi_undefined rip
 	jmp	rcx
 	.cfi_restore_state
-9:	pause
+9:	push	rdx
+	call	stack_nap			/* it changes what C may change */
+	pop	rdx
+	mov	rdi, [rsp]
+	mov	r10, [rsp + 24]
+	mov	r8, [rsp + 32]
+	mov	r9, [rsp + 40]
+	mov	rax, [rsp + 48]
+	mov	r11, [rsp + 56]
+	lea	rcx, [rsp + RAW_RECORD]
+	lea	rsi, [rip + blob_start + TO_PROCESS]
 	sub	edx, 1
 	jne	6b
+	lock inc dword ptr [rsi + process_no_slot]
 	mov	rbp, [rsp + RAW_RECORD]
 	mov	r12, [rsp + RAW_RECORD + 16]
 	jmp	4b

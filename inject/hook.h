@@ -55,5 +55,7 @@ HOOK3(api);
  * and its result is in the place of the number.
  */
 bool hook_raw(uint64_t *a, const struct wire_hook *h, const struct entry *e);
+/* A short wait for one of the stacks that hooks share. */
+void stack_nap(void);
 
 #endif

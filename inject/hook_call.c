@@ -2,6 +2,8 @@
 #include "hook_map.h"
 #include "patience.h"
 
+#include <linux/time_types.h>
+
 /*
  * hook_call.c - what happens around calls that concern mtrun itself (seccomp, ptrace, a leak check,
  * ld.so's _dl_debug_state), around syscall(), and in place of the program's own `syscall`
@@ -236,6 +238,19 @@ uint64_t hook_syscall(uint64_t *a, const struct wire_hook *h, const struct entry
 /* ---- system calls by the program's own instruction ----------------------- */
 
 enum { RAW_NUMBER = 6, RAW_ARGS };
+/*
+ * All stacks for hooks are taken. entry.S calls this where the thread's own has little room: so it
+ * uses some dozen bytes of it.
+ */
+void stack_nap(void)
+{
+	static const struct __kernel_timespec nap = { .tv_nsec = 50 * 1000 };
+
+	if (own_call(__NR_nanosleep, (long)&nap, 0, 0, 0) == -38 /* ENOSYS */)
+		for (uint32_t left = load(&PROC->pauses) / 20; left; left--)
+			__builtin_ia32_pause();
+}
+
 #define RAW_FRAMES 8192ull /* what ours take below the entry, and more */
 
 static uint64_t call_raw(const uint64_t a[RAW_ARGS])

@@ -27,6 +27,7 @@ static __attribute__((used)) void numbers(void)
 	NUMBER(counter_mask, WIRE_COUNTERS - 1);
 	NUMBER(known_mask, WIRE_KNOWN - 1);
 	NUMBER(process_stacks_taken, offsetof(struct wire_process, stacks_taken));
+	NUMBER(process_no_slot, offsetof(struct wire_process, no_slot));
 	NUMBER(process_stack, offsetof(struct wire_process, stack));
 	NUMBER(stacks, WIRE_STACKS);
 	NUMBER(stack_size, WIRE_STACK_SIZE);

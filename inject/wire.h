@@ -159,7 +159,7 @@ struct wire_process {
 	uint64_t pad3;
 	/* system calls of ours that are under way: seccomp waits for them */
 	uint32_t calls;
-	uint32_t no_slot;      /* events lost because all thread slots were taken */
+	uint32_t no_slot;      /* events lost: all thread slots, or all of `stack`, were taken */
 	uint32_t threads_high; /* slots that were ever used lie below this */
 	uint32_t full;	       /* no slot is free; cleared by whoever sets one free */
 	/*

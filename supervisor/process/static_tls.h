@@ -10,7 +10,7 @@
 
 struct module;
 
-struct static_tls { /* zeros: not known */
+struct static_tls {	       /* zeros: not known */
 	uint64_t below, bytes; /* from so many bytes below the thread pointer on; how many */
 };
 
