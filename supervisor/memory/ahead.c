@@ -6,36 +6,45 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/space.h"
 
 /*
- * A thread with the lowest priority populates pages by madvise(2), at least one step ahead of the
- * writer. It lives from ahead_begin() to ahead_end(). Its CPU time, compared with the time that
- * passed, tells whether a core was free.
+ * A thread populates pages by madvise(2), at least one step ahead of the writer. It lives from
+ * ahead_begin() to ahead_end(). Its CPU time, compared with the time that passed, tells whether a
+ * core was free; it ends where it has to wait for one.
+ *
+ * It must not have a low priority instead. madvise(2) holds the lock of our mappings, which the
+ * writer wants, too: with all cores busy the thread would be without one for seconds meanwhile, and
+ * a process that stands still for the copy waits as long.
  */
 
-#define NICE_MOST 19
+#define WAIT_MOST_NS 4000000u /* beside half of what it has worked */
 
 struct ahead {
 	pthread_t thread;
 	uint64_t passed; /* bytes; the writer's */
+	uint64_t began;	 /* clock_ns() */
 	bool ending;
 	bool core_free;
 	size_t count, size;
 	char *piece[];
 };
 
+static bool has_core(const struct ahead *a)
+{
+	uint64_t worked = clock_thread_ns();
+
+	return clock_ns() - a->began < worked + worked / 2 + WAIT_MOST_NS;
+}
+
 /* What the writer is at is its own. */
 static void touch(const struct ahead *a)
 {
 	uint64_t at = 0, end = a->count * (uint64_t)a->size;
 
-	while (!__atomic_load_n(&a->ending, __ATOMIC_RELAXED)) {
+	while (!__atomic_load_n(&a->ending, __ATOMIC_RELAXED) && has_core(a)) {
 		uint64_t passed = __atomic_load_n(&a->passed, __ATOMIC_RELAXED);
 
 		if (passed >= at)
@@ -47,16 +56,13 @@ static void touch(const struct ahead *a)
 	}
 }
 
-/* Where no core is free for long it runs one hundredth of the time. */
 static void *run(void *ctx)
 {
 	struct ahead *a = ctx;
-	uint64_t began = clock_ns();
 
-	if (setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE_MOST))
-		return NULL;
+	a->began = clock_ns();
 	touch(a);
-	a->core_free = clock_thread_ns() > (clock_ns() - began) / 2;
+	a->core_free = has_core(a) && clock_thread_ns() > (clock_ns() - a->began) / 2;
 	return NULL;
 }
 
