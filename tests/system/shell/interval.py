@@ -211,10 +211,13 @@ def _():
 @case('in the file of --messages')
 def _():
     path = os.path.join(mt.tmp(), 'messages')
-    r = mt.plain([mt.MTRUN, '-q', '-i50ms', '--messages', path, 'sleep', '0.4'])
+    r = Run(['-i50ms', '--messages', path])
+    r.step()
     with open(path) as f:
-        lines = f.read().splitlines()
-    return [] if not r.err and len(lines) >= 4 and all(LINE.fullmatch(x) for x in lines) else [r.err, lines]
+        lines = []
+        mt.until(lambda: lines.extend(f.read().splitlines()) or len(lines) >= 4, 20)
+    r.end()
+    return [] if len(lines) >= 4 and not r.lines and all(LINE.fullmatch(x) for x in lines) else [r.lines, lines]
 
 
 if shutil.which('tmux') and want.search('prompt'):
