@@ -142,7 +142,7 @@ struct process {
 	struct errors errors;
 	struct preattach_heap preattach; /* -p: the heap before the attach */
 	struct glibc_malloc glibc_malloc;
-	struct static_tls jemalloc_tls;
+	struct static_tls jemalloc_tls; /* as of the last capture */
 	struct sampling sampling;
 	struct credible credible;
 	/* nothing is recorded, and its answers are as of `off_ms` (off.c) */

@@ -62,7 +62,7 @@ why = mt.build_go(os.path.join(mt.VICTIMS, 'godeep.go'), path)
 if why:
     mt.skip('small stacks', why)
 else:
-    # Hooks on such stacks share 32 of mtrun's. With 200 threads at once, and others busy, more are in a hook than that.
+    # Hooks there share 32 stacks of mtrun's. Of 200 threads at once, with others busy, more are in a hook.
     def go(_): return mt.run([path], ask=('status',), env={'GOMAXPROCS': '200'})
     with ThreadPoolExecutor(3) as pool:
         runs = list(pool.map(go, range(99 if mt.SOAK else 3)))

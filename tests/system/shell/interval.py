@@ -217,7 +217,8 @@ def _():
         lines = []
         mt.until(lambda: lines.extend(f.read().splitlines()) or len(lines) >= 4, 20)
     r.end()
-    return [] if len(lines) >= 4 and not r.lines and all(LINE.fullmatch(x) for x in lines) else [r.lines, lines]
+    fine = len(lines) >= 4 and not r.lines and all(LINE.fullmatch(x) for x in lines)
+    return [] if fine else [r.lines, lines]
 
 
 if shutil.which('tmux') and want.search('prompt'):
