@@ -373,6 +373,15 @@ entry_syscall:
 	jrcxz	\to
 	.endm
 
+	.macro load_arguments from
+	mov	rdi, [\from]
+	mov	rsi, [\from + 8]
+	mov	rdx, [\from + 16]
+	mov	r10, [\from + 24]
+	mov	r8, [\from + 32]
+	mov	r9, [\from + 40]
+	.endm
+
 #define RAW_RECORD 72			/* above the arguments and the number, our hook, the flags */
 
 	.globl	entry_raw
@@ -435,8 +444,7 @@ entry_raw:
 	lea	edx, [r12 + 1]
 	imul	edx, edx, offset stack_size
 	lea	rsp, [rsi + rdx + process_stack]
-	mov	rsi, [rbp + 8]
-	mov	rdx, [rbp + 16]
+	load_arguments rbp
 	/* copies are the hook's to change */
 8:	push	rax
 	push	r9
@@ -469,12 +477,7 @@ entry_raw:
 	jmp	5f
 3:	mov	rcx, [r11 + HOOK_ORIG]
 	add	rcx, 2				/* the instruction */
-5:	mov	rdi, [rsp]
-	mov	rsi, [rsp + 8]
-	mov	rdx, [rsp + 16]
-	mov	r10, [rsp + 24]
-	mov	r8, [rsp + 32]
-	mov	r9, [rsp + 40]
+5:	load_arguments rsp
 	add	rsp, 64
 	.cfi_adjust_cfa_offset -64
 	popfq
@@ -488,10 +491,6 @@ entry_raw:
 9:	push	rdx
 	call	stack_nap			/* it changes what C may change */
 	pop	rdx
-	mov	rdi, [rsp]
-	mov	r10, [rsp + 24]
-	mov	r8, [rsp + 32]
-	mov	r9, [rsp + 40]
 	mov	rax, [rsp + 48]
 	mov	r11, [rsp + 56]
 	lea	rcx, [rsp + RAW_RECORD]
