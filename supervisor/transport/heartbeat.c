@@ -38,11 +38,11 @@
 #define TICK_NS 3000000
 #define BELLS	120 /* futex_waitv takes 128 at most */
 /*
- * So many bells are heard in one tick at most, later ones at its end: a target that rings without end
- * takes a fifth of a processor. Each bell costs 2.4 us, and 0.08 us more for each beacon.
+ * So much of the processor the thread takes in one tick. Bells that ring after that are heard at the
+ * end of the tick: a target that rings without end takes a fifth of a processor.
  */
-#define RINGS(beacons) (6000 / (30 + (beacons)))
-#define NODE_TO_WORD   ((long)PAGE + (long)offsetof(struct wire_beacon, alive))
+#define SHARE_NS     (TICK_NS / 5)
+#define NODE_TO_WORD ((long)PAGE + (long)offsetof(struct wire_beacon, alive))
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
@@ -112,8 +112,8 @@ static bool hear(struct wire_beacon *beacon)
 /*
  * A late tick dates events late. A nice value counts only among the threads of one session or cgroup
  * (sched(7), autogroup): where others keep the processors busy, ticks are late by 5 ms and more with
- * -10. So the thread has the least real-time priority. It needs some us for a tick, and what RINGS
- * allows. Without the right to that priority ticks may be late.
+ * -10. So the thread has the least real-time priority. It needs some us for a tick, and SHARE_NS
+ * at most. Without the right to that priority ticks may be late.
  */
 static void be_punctual(void)
 {
@@ -154,8 +154,8 @@ static void *heartbeat_run(void *unused)
 {
 	struct waitv waitv[BELLS + 1];
 	struct wire_beacon *of[BELLS];
-	uint64_t tick_ends = 0;
-	size_t n, rings = 0;
+	uint64_t tick_ends = 0, tick_began_at = 0; /* the second: of the thread's own time */
+	size_t n;
 
 	(void)unused;
 	pthread_setname_np(pthread_self(), "mtrun-heartbeat");
@@ -166,20 +166,20 @@ static void *heartbeat_run(void *unused)
 	__atomic_store_n(&heartbeat.tid, (uint32_t)gettid(), __ATOMIC_RELEASE);
 
 	for (;;) {
-		uint64_t now = clock_ns();
+		uint64_t now = clock_ns(), own = clock_thread_ns();
 		uint32_t ms = (uint32_t)ms_at(now);
 		struct timespec end = clock_timespec(now + TICK_NS);
 		bool deaf;
 
 		if (now >= tick_ends) {
 			tick_ends = now + TICK_NS;
-			rings = 0;
+			tick_began_at = own;
 		}
 		pthread_mutex_lock(&heartbeat.lock);
 		if (heartbeat.stop)
 			break;
 		n = 0;
-		deaf = rings++ >= RINGS(heartbeat.count);
+		deaf = own - tick_began_at >= SHARE_NS;
 		waitv[BELLS] = (struct waitv){ heartbeat.changed, (uintptr_t)&heartbeat.changed,
 					       WAITV_32, 0 };
 		for (size_t i = 0; i < heartbeat.count; i++) {
