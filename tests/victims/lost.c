@@ -560,13 +560,22 @@ static void lose_huge(void)
 	drop(p);
 }
 
-/* jemalloc notes for each thread of which GB it was last asked: that is no pointer to what begins there. */
+/*
+ * jemalloc notes for each thread of which GB it was last asked: that is no pointer to what begins there.
+ * A multiple of 4 GB will not do: its lower half is zero, so that an old pointer on the stack whose lower
+ * half an int of 0 has overwritten is one to it.
+ */
 static void lose_at_gigabyte(void)
 {
-	void *p = aligned_alloc((size_t)1 << 30, DEFINITE(100));
+	void *p = aligned_alloc((size_t)1 << 30, 100), *first = NULL;
 
-	if (!p)
-		definite[0] = definite[1] = 0;
+	if (p && !(uint32_t)(uintptr_t)p) {
+		first = p;
+		p = aligned_alloc((size_t)1 << 30, 100);
+	}
+	free(first);
+	if (p)
+		add(definite, 100, 1);
 	drop(p);
 }
 
