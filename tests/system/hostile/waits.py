@@ -29,8 +29,9 @@ class Launched:
     """mtrun over a program that runs to its end; then its status."""
     def __init__(self, cmd, *opts):
         self.json = tempfile.mktemp(dir=mt.tmp())
+        # no buffer: where two lines are there already, readline() would keep the second from communicate()
         self.p = mt.popen([mt.MTRUN, '-q', *opts, '--messages', '/dev/null', '-x', f'wait exit; status --json > {self.json}', '--', *cmd],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0)
         self.said = self.p.stdout.readline()
 
     def end(self, bad, seconds):
