@@ -38,8 +38,8 @@
 #define TICK_NS 3000000
 #define BELLS	120 /* futex_waitv takes 128 at most */
 /*
- * So much of the processor the thread takes in one tick. Bells that ring after that are heard at the
- * end of the tick: a target that rings without end takes a fifth of a processor.
+ * The CPU time that the thread may take in one tick. Bells that ring after that are heard at the end
+ * of the tick: a target that rings without end takes a fifth of a processor.
  */
 #define SHARE_NS     (TICK_NS / 5)
 #define NODE_TO_WORD ((long)PAGE + (long)offsetof(struct wire_beacon, alive))
@@ -112,7 +112,7 @@ static bool hear(struct wire_beacon *beacon)
 /*
  * A late tick dates events late. A nice value counts only among the threads of one session or cgroup
  * (sched(7), autogroup): where others keep the processors busy, ticks are late by 5 ms and more with
- * -10. So the thread has the least real-time priority. It needs some us for a tick, and SHARE_NS
+ * -10. So the thread has the least real-time priority. It needs some us for a tick, SHARE_NS
  * at most. Without the right to that priority ticks may be late.
  */
 static void be_punctual(void)
@@ -154,7 +154,8 @@ static void *heartbeat_run(void *unused)
 {
 	struct waitv waitv[BELLS + 1];
 	struct wire_beacon *of[BELLS];
-	uint64_t tick_ends = 0, tick_began_at = 0; /* the second: of the thread's own time */
+	uint64_t tick_ends = 0;
+	uint64_t own_before = 0; /* the thread's CPU time when the tick began */
 	size_t n;
 
 	(void)unused;
@@ -173,13 +174,13 @@ static void *heartbeat_run(void *unused)
 
 		if (now >= tick_ends) {
 			tick_ends = now + TICK_NS;
-			tick_began_at = own;
+			own_before = own;
 		}
 		pthread_mutex_lock(&heartbeat.lock);
 		if (heartbeat.stop)
 			break;
 		n = 0;
-		deaf = own - tick_began_at >= SHARE_NS;
+		deaf = own - own_before >= SHARE_NS;
 		waitv[BELLS] = (struct waitv){ heartbeat.changed, (uintptr_t)&heartbeat.changed,
 					       WAITV_32, 0 };
 		for (size_t i = 0; i < heartbeat.count; i++) {

@@ -562,8 +562,8 @@ static void lose_huge(void)
 
 /*
  * jemalloc notes for each thread of which GB it was last asked: that is no pointer to what begins there.
- * A multiple of 4 GB will not do: its lower half is zero, so that an old pointer on the stack whose lower
- * half an int of 0 has overwritten is one to it.
+ * A multiple of 4 GB will not do: the lower half of such an address is zero. An old pointer on the stack
+ * whose lower half was overwritten by an int of 0 would point to the block.
  */
 static void lose_at_gigabyte(void)
 {
