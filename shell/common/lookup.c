@@ -81,9 +81,10 @@ static bool has_site(struct symbol_frames f)
 }
 
 /*
- * Adds the frames of STACK that are not known; false if there are none. Nodes are in memory that the
- * process may write: a stack of its making can be deeper than any of ours, and what the batch has no
- * room for is not looked up beforehand.
+ * Adds the frames of STACK that are not known; false if there are none. Those that cannot be its
+ * site are left out, but for the outermost of all. Nodes are in memory that the process may write:
+ * a stack of its making can be deeper than any of ours, and what the batch has no room for is not
+ * looked up beforehand.
  */
 static bool gather(struct lookup *w, uint32_t stack)
 {
@@ -101,6 +102,8 @@ static bool gather(struct lookup *w, uint32_t stack)
 			continue;
 		if (!process_question(p, n, pc, &q.q))
 			known = sites_frames(w->sites, n);
+		else if (!w->whole && sites_parent(w->sites, n) && symbols_passed_over(q.q.module))
+			continue;
 		else if (!symbols_known(p->symbols, q.q.module, q.q.pc, q.q.exact, &known)) {
 			w->question[w->questions++] = q;
 			continue;

@@ -39,6 +39,14 @@ static struct symbol_frames frames(void *ctx, uint32_t node, uint64_t pc)
 	return f;
 }
 
+static bool passed_over(void *ctx, uint32_t node, uint64_t pc)
+{
+	bool entered = asking_relock(), passed = process_passed_over(ctx, node, pc);
+
+	asking_reunlock(entered);
+	return passed;
+}
+
 static int rest(void *ctx)
 {
 	struct shell *shell = ctx;
@@ -72,9 +80,12 @@ static void forget_dead(struct shell *shell)
 
 struct sites *shell_own_sites(struct shell *shell, struct process *p)
 {
-	struct sites_source source = {
-		.parent = parent, .frames = frames, .ctx = p, .rest = rest, .rest_ctx = shell
-	};
+	struct sites_source source = { .parent = parent,
+				       .frames = frames,
+				       .passed_over = passed_over,
+				       .ctx = p,
+				       .rest = rest,
+				       .rest_ctx = shell };
 	struct sites *sites = sites_new(&source);
 	const char *why;
 

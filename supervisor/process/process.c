@@ -199,6 +199,13 @@ bool process_question(const struct process *p, uint32_t node, uint64_t pc,
 	return pc != WIRE_PC_TRUNCATED && pc != WIRE_PC_DEEP && p->source->question(p, node, pc, q);
 }
 
+bool process_passed_over(const struct process *p, uint32_t node, uint64_t pc)
+{
+	struct symbol_question q;
+
+	return process_question(p, node, pc, &q) && symbols_passed_over(q.module);
+}
+
 struct symbol_frames process_frames(struct process *p, uint32_t node, uint64_t pc)
 {
 	return p->source->frames(p, node, pc);

@@ -282,6 +282,8 @@ uint32_t process_stack_parent(const struct process *p, uint32_t stack, uint64_t 
 /* Fills in Q. False: process_frames() needs no symbols here, as for a pseudo-frame. */
 bool process_question(const struct process *p, uint32_t node, uint64_t pc,
 		      struct symbol_question *q);
+/* As symbols_passed_over() with the module that was there: no symbols are read for it. */
+bool process_passed_over(const struct process *p, uint32_t node, uint64_t pc);
 /* For `set site-skip`; as symbols_site_skip(). */
 int process_site_skip(struct process *p, const char *regex, const char **error) MUST_USE;
 /* Symbol frames at a node: as symbols_resolve with the module that was there. */

@@ -196,28 +196,50 @@ void sites_pass_wrappers(struct sites *s, bool pass)
 	sites_clear(s);
 }
 
+/* Whether all of NODE is passed over; its frames are not looked up for that. */
+static bool is_node_passed_over(struct sites *s, uint32_t node)
+{
+	uint32_t parent;
+	uint64_t pc;
+
+	if (!s->source.passed_over || s->memo[node].frames)
+		return false;
+	pc = pc_of(s, node, &parent);
+	return pc && s->source.passed_over(s->source.ctx, node, pc);
+}
+
+/* The number of the first of F that is not passed over; 0: there is none. */
+static uint32_t site_among(struct sites *s, struct symbol_frames f)
+{
+	for (size_t i = 0; i < f.count; i++)
+		if (!is_passed_over(s, &f.frame[i]))
+			return intern(s, &f.frame[i]);
+	return 0;
+}
+
 uint32_t sites_of(struct sites *s, uint32_t node)
 {
-	uint32_t n = node, site = 0, stop;
-	const struct symbol_frame *outermost = &no_frame;
+	uint32_t n = node, site = 0, outermost = 0, stop;
+	struct symbol_frames f;
 
 	if (node == 0 || node >= WIRE_NODES)
 		return intern(s, &no_frame);
 	if (s->memo[node].site)
 		return s->memo[node].site;
 	for (; n && !site; n = sites_parent(s, n)) {
-		struct symbol_frames f = resolved(s, n);
-
 		site = s->memo[n].site;
-		if (f.frame == &truncated_frame)
-			break;
-		for (size_t i = 0; i < f.count && !site; i++)
-			if (!is_passed_over(s, &f.frame[i]))
-				site = intern(s, &f.frame[i]);
-		outermost = &f.frame[f.count - 1];
+		if (!site && !is_node_passed_over(s, n)) {
+			f = resolved(s, n);
+			if (f.frame == &truncated_frame)
+				break;
+			site = site_among(s, f);
+		}
+		outermost = n;
 	}
-	if (!site)
-		site = intern(s, outermost == &no_frame && n ? &truncated_frame : outermost);
+	if (!site) {
+		f = resolved(s, outermost ? outermost : n);
+		site = intern(s, &f.frame[f.count - 1]);
+	}
 	/* Every node that was passed on the way has the same site. */
 	stop = n;
 	for (n = node; n != stop; n = sites_parent(s, n))

@@ -17,6 +17,11 @@ struct sites_source {
 	 */
 	uint32_t (*parent)(void *ctx, uint32_t node, uint64_t *pc);
 	struct symbol_frames (*frames)(void *ctx, uint32_t node, uint64_t pc);
+	/*
+	 * Whether the search for a site passes over every frame at NODE, as far as is known without
+	 * its symbols: those of libc can take longer to read than all others. NULL: never known.
+	 */
+	bool (*passed_over)(void *ctx, uint32_t node, uint64_t pc);
 	void *ctx;
 	int (*rest)(void *ctx); /* sites_rest(); NULL: nothing is to be done meanwhile */
 	void *rest_ctx;

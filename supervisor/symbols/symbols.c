@@ -410,12 +410,17 @@ static unsigned user_skip(const struct symbols *s, const char *function)
 	return s->has_skip && regexec(&s->skip, function, 0, NULL, 0) == 0 ? SKIP_USER : 0;
 }
 
+bool symbols_passed_over(const struct module *m)
+{
+	return m && m->roles & (MODULE_LIBC | MODULE_LDSO | MODULE_CXX) && !(m->roles & MODULE_EXE);
+}
+
 static unsigned skip_flags(const struct symbols *s, const struct symbol_frame *f,
 			   const struct name *name, const struct module *m, const struct object *o)
 {
 	unsigned skip = name ? name->skip : 0;
 
-	if (m && (m->roles & (MODULE_LIBC | MODULE_LDSO | MODULE_CXX)) && !(m->roles & MODULE_EXE))
+	if (symbols_passed_over(m))
 		skip |= SKIP_LIBRARY;
 	if (f->file && site_is_library_file(f->file))
 		skip |= SKIP_LIBRARY;

@@ -45,6 +45,11 @@ void symbols_free(struct symbols *s);
  */
 struct symbol_frames symbols_resolve(struct symbols *s, const struct module *module, raddr_t pc,
 				     bool exact);
+/*
+ * Whether the search for a site passes over whatever is in MODULE (NULL: in none), so that its
+ * symbols need not be read for that. False: the frames tell.
+ */
+bool symbols_passed_over(const struct module *module);
 /* Whether FUNCTION of F is such a place instead of a name. */
 bool symbols_is_unnamed(const struct symbol_frame *f);
 /* Whether both are of the same line: function, file, line, and module. */

@@ -155,6 +155,47 @@ static void site_rule(void)
 	sites_free(s);
 }
 
+static unsigned asked;
+
+static struct symbol_frames counted_frames(void *ctx, uint32_t node, uint64_t pc)
+{
+	asked++;
+	return frames(ctx, node, pc);
+}
+
+/* A library of which all frames are passed over. */
+static bool in_library(void *ctx, uint32_t node, uint64_t pc)
+{
+	(void)ctx;
+	(void)node;
+	return pc == 0x500 || pc == 0x600;
+}
+
+/* What a library is asked for: nothing, but where all of a stack is in it. */
+static void passed_over(void)
+{
+	struct sites_source source = { .parent = parent,
+				       .frames = counted_frames,
+				       .passed_over = in_library };
+	struct sites *s = sites_new(&source), *all = new_sites();
+
+	for (uint32_t n = 0; n < NODES; n++)
+		CHECK_STR(sites_site(s, sites_of(s, n))->frame.function,
+			  sites_site(all, sites_of(all, n))->frame.function);
+	sites_clear(s);
+	asked = 0;
+	CHECK_STR(sites_site(s, sites_of(s, 10))->frame.function, "parse(char const*)");
+	CHECK_EQ(asked, 1);
+	CHECK_STR(sites_frames(s, 10).frame->function, "operator new");
+	CHECK_EQ(asked, 2);
+	sites_clear(s);
+	asked = 0;
+	CHECK_STR(sites_site(s, sites_of(s, 9))->frame.function, "operator new");
+	CHECK_EQ(asked, 1);
+	sites_free(all);
+	sites_free(s);
+}
+
 static void by_site(void)
 {
 	struct view_options o = { .key = VIEW_SITE, .limit = VIEW_ALL };
@@ -667,6 +708,7 @@ static void many_stacks(void)
 int main(void)
 {
 	RUN(site_rule);
+	RUN(passed_over);
 	RUN(by_site);
 	RUN(held);
 	RUN(other_keys);
