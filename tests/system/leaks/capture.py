@@ -221,8 +221,8 @@ def _(bad):
     del os.environ['MTRUN_CAPTURE']
     pauses = {many: [], few: []}
     ways = set()
-    # The best of eight and more: others run, too
-    while len(pauses[many]) < 8 or len(pauses[many]) < 40 and min(pauses[many]) >= 1.5 * min(pauses[few]):
+    # The best of five and more: others run, too
+    while len(pauses[many]) < 5 or len(pauses[many]) < 40 and min(pauses[many]) >= 1.5 * min(pauses[few]):
         for l in (few, many):
             r = l.json('leaks -n 0')
             pauses[l].append(r['pause_ms'])
