@@ -1,15 +1,43 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """
-cdp - Chromium, driven by its DevTools protocol as somebody who sits before it: pages that stay open, with a mouse. The protocol goes over a pair of pipes (JSON, each
-message ended by a NUL), so that no port is opened.
+cdp - Chromium, driven by its DevTools protocol: a page as it is once it has settled, or pages that stay open, with
+a mouse. The protocol goes over a pair of pipes (JSON, each message ended by a NUL), so that no port is opened.
 """
+import base64
 import json
 import os
 import select
+import shutil
 import time
 
 import mt
-from display import CHROMIUM
+
+CHROMIUM = shutil.which('chromium') or shutil.which('chromium-browser') or shutil.which('google-chrome')
+_browser = None
+
+
+def browse(url, picture=None, media=''):
+    """
+    The document as it is once it has settled: ten seconds of its own time, which run as fast as they can.
+    PICTURE: a file for a picture of it. All pages of a test are in one Chromium.
+    """
+    global _browser
+    if not _browser or not _browser.lives():        # mt.end_group() ends all children
+        _browser = Browser()
+        mt.at_end.append(_browser.end)
+    page = Page(_browser)
+    page.ask('Emulation.setEmulatedMedia', features=[{'name': 'prefers-color-scheme', 'value': media}])
+    page.ask('Emulation.setVirtualTimePolicy', policy='pause')      # not for the empty page
+    page.ask('Page.navigate', url=url)
+    page.ask('Emulation.setVirtualTimePolicy', policy='pauseIfNetworkFetchesPending', budget=10000)
+    _browser.wait('Emulation.virtualTimeBudgetExpired', page.session)
+    text = page.js('document.documentElement.outerHTML')
+    if picture:
+        page.ask('Emulation.setVirtualTimePolicy', policy='advance')
+        with open(picture, 'wb') as f:
+            f.write(base64.b64decode(page.ask('Page.captureScreenshot')['data']))
+    page.close()
+    return text or ''
 
 
 class Browser:
@@ -19,54 +47,77 @@ class Browser:
         self.size = width, height
         commands, self.to = os.pipe()
         self.back, answers = os.pipe()
+        own = mt.tempfile.mkdtemp(dir=mt.tmp())
         # it reads from 3 and writes to 4
-        self.p = mt.popen(['sh', '-c', f'exec "$@" 3<&{commands} 4>&{answers}', 'sh', CHROMIUM, '--headless', '--no-sandbox', '--disable-gpu', '--no-first-run',
-                           '--enable-unsafe-swiftshader', f'--user-data-dir={mt.tmp()}/chromium-cdp', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
-                           '--remote-debugging-pipe', 'about:blank'],
-                          pass_fds=(commands, answers), env=dict(os.environ, HOME=mt.tmp()), stdout=-3, stderr=-3)
+        self.p = mt.popen(['bash', '-c', f'exec "$@" 3<&{commands} 4>&{answers}', 'bash', CHROMIUM, '--headless',
+                           '--no-sandbox', '--disable-gpu', '--no-first-run', '--enable-unsafe-swiftshader',
+                           '--allow-file-access-from-files', f'--user-data-dir={own}', '--remote-debugging-pipe',
+                           '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1', 'about:blank'],
+                          pass_fds=(commands, answers), env=dict(os.environ, HOME=own), stdout=-3, stderr=-3)
         os.close(commands)
         os.close(answers)
-        self.last, self.buffer = 0, b''
+        self.last, self.buffer, self.events = 0, b'', set()
 
     def ask(self, method, session=None, seconds=30, **params):
-        """What METHOD answers; events on the way are passed over."""
+        """What METHOD answers."""
         self.last += 1
         said = {'id': self.last, 'method': method, 'params': params}
         os.write(self.to, json.dumps({**said, 'sessionId': session} if session else said).encode() + b'\0')
         end = time.monotonic() + seconds * mt.SLOW
         while True:
-            while b'\0' in self.buffer:
-                one, self.buffer = self.buffer.split(b'\0', 1)
-                answer = json.loads(one)
-                if answer.get('id') == self.last:
-                    if 'error' in answer:
-                        raise RuntimeError(f'{method}: {answer["error"]}')
-                    return answer['result']
+            answer = self.read(method, end)
+            if answer.get('id') == self.last:
+                if 'error' in answer:
+                    raise RuntimeError(f'{method}: {answer["error"]}')
+                return answer['result']
+
+    def wait(self, event, session, seconds=60):
+        """Until EVENT has come."""
+        end = time.monotonic() + seconds * mt.SLOW
+        while (session, event) not in self.events:
+            self.read(event, end)
+
+    def read(self, what, end):
+        """The next message; events are written down."""
+        while b'\0' not in self.buffer:
             if not select.select([self.back], [], [], max(0, end - time.monotonic()))[0]:
-                raise RuntimeError(f'{method}: no answer in {seconds} s')
+                raise RuntimeError(f'{what}: no answer in time')
             got = os.read(self.back, 1 << 20)
             if not got:
                 raise RuntimeError('chromium has ended')
             self.buffer += got
+        one, self.buffer = self.buffer.split(b'\0', 1)
+        message = json.loads(one)
+        if 'id' not in message:
+            self.events.add((message.get('sessionId'), message['method']))
+        return message
 
     def open(self, url):
-        return Page(self, url)
+        page = Page(self)
+        page.ask('Page.navigate', url=url)
+        return page
+
+    def lives(self):
+        return self.p.poll() is None
 
     def end(self):
         os.close(self.to)
         os.close(self.back)
-        mt.kill(-self.p.pid)
+        if self.lives():
+            mt.kill(-self.p.pid)
         self.p.wait()
 
 
 class Page:
-    def __init__(self, browser, url):
+    def __init__(self, browser):
         self.browser = browser
-        target = browser.ask('Target.createTarget', url='about:blank', newWindow=True)['targetId']
-        self.session = browser.ask('Target.attachToTarget', targetId=target, flatten=True)['sessionId']
+        self.target = browser.ask('Target.createTarget', url='about:blank', newWindow=True)['targetId']
+        self.session = browser.ask('Target.attachToTarget', targetId=self.target, flatten=True)['sessionId']
         width, height = browser.size
         self.ask('Emulation.setDeviceMetricsOverride', width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.ask('Page.navigate', url=url)
+
+    def close(self):
+        self.browser.ask('Target.closeTarget', targetId=self.target)
 
     def ask(self, method, **params):
         return self.browser.ask(method, self.session, **params)

@@ -1,26 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """
-display - programs that draw: pages in Chromium, and viewers on a display of their own (Xvfb), driven by xdotool.
+display - programs that draw, on a display of their own (Xvfb), driven by xdotool.
 """
 import os
-import shutil
 import struct
 import subprocess
 import time
 
 import mt
-
-CHROMIUM = shutil.which('chromium') or shutil.which('chromium-browser') or shutil.which('google-chrome')
-
-
-def browse(url, *more):
-    """The page as it is once it has settled. Nothing but files and this machine is to be had: names lead nowhere."""
-    before = set(mt.children())
-    r = mt.plain([CHROMIUM, '--headless', '--no-sandbox', '--disable-gpu', '--enable-unsafe-swiftshader', '--allow-file-access-from-files',
-                  f'--user-data-dir={mt.tmp()}/chromium', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1', '--virtual-time-budget=10000', *more, url],
-                 env=dict(os.environ, HOME=mt.tmp()))
-    mt.until(lambda: not [mt.kill(pid) for pid in set(mt.children()) - before])     # its helpers outlive it, and have helpers
-    return r.out.decode(errors='replace')
 
 
 class Display:

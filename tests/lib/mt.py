@@ -83,7 +83,12 @@ def check(name, problems):
     return not problems
 
 
+at_end = []     # functions: what they end is no process left behind
+
+
 def finish():
+    for end in at_end:
+        end()
     until(lambda: not children(), 5)        # what was killed just now may need a moment to die
     stray = children()
     if stray:

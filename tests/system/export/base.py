@@ -15,7 +15,7 @@ import subprocess
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
 import mt
-from display import CHROMIUM, browse
+from cdp import CHROMIUM, browse
 
 mt.need_mtrun()
 D = mt.tmp()
@@ -133,7 +133,7 @@ def total_of(name):
         return sum(int(line.split(',')[0]) for line in read('x.csv').splitlines()[1:])
     if name == 'json':
         return json.loads(read('x.json'))['report']['total_size']
-    m = re.search(r'id="what" data-bytes="(-?\d+)"', browse(f'file://{D}/x.html', '--dump-dom'))
+    m = re.search(r'id="what" data-bytes="(-?\d+)"', browse(f'file://{D}/x.html'))
     return m and int(m[1])
 
 

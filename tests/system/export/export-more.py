@@ -17,7 +17,7 @@ import time
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
 import mt
-from display import CHROMIUM, browse
+from cdp import CHROMIUM, browse
 
 mt.need_mtrun()
 DH_VIEW = '/usr/libexec/valgrind/dh_view.html'
@@ -158,7 +158,7 @@ def dhat(said):
     bad = []
     for title, report, size, count in (('Total', 'stacks', 'total_size', 'total_count'), ('At t-gmax', 'peak', 'size', 'count'),
                                        ('At t-end', 'stacks', 'size', 'count')):
-        text = ''.join(texts(browse(f'file://{path("dhat.html")}#{title.replace(" ", "%20")}%20(bytes)', '--dump-dom')))
+        text = ''.join(texts(browse(f'file://{path("dhat.html")}#{title.replace(" ", "%20")}%20(bytes)')))
         theirs = [(number(m[1]), number(m[2])) for m in re.finditer(title + r': +([\d,]+) bytes \(.*? in ([\d,]+) blocks', text)]
         rows = [(r[size], r[count]) for r in said[report]['mem_report']]
         ours = tuple(map(sum, zip(*rows)))
@@ -188,7 +188,7 @@ def speedscope_percent(p):
 
 def speedscope_rows(url):
     """What its page says of each function: total, own, name."""
-    words = texts(browse(url, '--dump-dom'))
+    words = texts(browse(url))
     amount = r'[\d.]+ [KM]?B \(.*%\)'
     return [words[i:i + 3] for i in range(len(words) - 2)
             if re.fullmatch(amount, words[i]) and re.fullmatch(amount, words[i + 1])]
@@ -239,17 +239,17 @@ def page(said):
     last = said['sites']
     everybody = {'_dl_start_user': '[C++ exception pool]'}  # the page says what it is for
     for name, link, report in (('the end', '', last), ('the peak', '#at=peak', peak), ('a moment', f'#at={peak["time_ms"]}', peak)):
-        total, rows = page_says(browse(url + link, '--dump-dom'))
+        total, rows = page_says(browse(url + link))
         ours = [(r['size'], r['count'], everybody.get(r['function'], r['function']))
                 for r in top(report)]
         mt.check(f'html: {name}', [] if total == (report['total_size'], report['total_count']) and rows[:3] == ours and sum(r[0] for r in rows) == total[0]
                  else [f'{total}, {rows[:3]}, report {report["total_size"]}, {ours}'])
     for ms, size in points[1:-1:4]:
-        total, rows = page_says(browse(f'{url}#at={ms + 50}', '--dump-dom'))
+        total, rows = page_says(browse(f'{url}#at={ms + 50}'))
         near = [s for m, s in points if abs(m - ms) <= 100]
         if total[0] not in near or sum(r[0] for r in rows) != total[0]:
             mt.fail(f'html: at {ms} ms', f'{total}, timeline {near}')
-    total, rows = page_says(browse(f'{url}#from={peak["time_ms"]}&to={last["time_ms"]}', '--dump-dom'))
+    total, rows = page_says(browse(f'{url}#from={peak["time_ms"]}&to={last["time_ms"]}'))
     grown = last['total_size'] - peak['total_size']
     mt.check('html: a range', [] if total[0] == grown == sum(r[0] for r in rows) else [f'{total}, {rows}, report {grown}'])
     # From the left edge to the right one: what has come since the start. Where the curve begins and ends is the page's business: the edges are outside of it.
@@ -259,14 +259,14 @@ def page(said):
             for (const [type, x] of [["pointerdown", r.left + 2], ["pointermove", r.left + 300], ["pointerup", r.right - 2]])
                 document.getElementById("timeline").dispatchEvent(new PointerEvent(type, { clientX: x, clientY: r.top + 50, pointerId: 1, bubbles: true }));
             </script></body>"""))
-    total, rows = page_says(browse(f'file://{path("drag.html")}', '--dump-dom'))
+    total, rows = page_says(browse(f'file://{path("drag.html")}'))
     grown = last['total_size'] - points[0][1]
     mt.check('html: a drag', [] if total[0] == grown == sum(r[0] for r in rows) else [f'{total}, report {grown}'])
     used(said, text)
-    for way in ('', '--force-dark-mode'):
-        browse(url + '#at=peak', f'--screenshot={path("page.png")}', '--window-size=1280,900', *way.split())
-        size = os.path.getsize(path('page.png')) if os.path.exists(path('page.png')) else 0
-        mt.check(f'html: a picture {way}'.strip(), [] if size > 20000 else [f'{size} bytes'])
+    for media in ('light', 'dark'):
+        browse(url + '#at=peak', path('page.png'), media)
+        size = os.path.getsize(path('page.png'))
+        mt.check(f'html: a picture, {media}', [] if size > 20000 else [f'{size} bytes'])
 
 
 # What somebody does with the page, and what it shows then.
@@ -318,7 +318,7 @@ def used(said, text):
     """phases.cc: pictures of 60000 + 100 i bytes, i < 30, of which 10 stay, then of 90000 + 100 i, i < 8; parse() keeps 20000 bytes six times, all freed."""
     with open(path('used.html'), 'w') as f:
         f.write(text.replace('</body>', USE))
-    m = re.search(r'data-said="([^"]*)"', browse(f'file://{path("used.html")}', '--dump-dom'))
+    m = re.search(r'data-said="([^"]*)"', browse(f'file://{path("used.html")}'))
     if not m:
         return mt.fail('html: used', 'it does not get to the end')
     page = json.loads(html.unescape(m[1]))
@@ -374,7 +374,7 @@ def many():
     bad += [f'much is folded in {folded}'] if folded - set('bcd') else []
     mt.check('html: 100000 stacks', bad)
     if CHROMIUM:
-        total, rows = page_says(browse(f'file://{path("many.html")}', '--dump-dom'))
+        total, rows = page_says(browse(f'file://{path("many.html")}'))
         mt.check('html: 100000 stacks in a browser', [] if total == (last[2], last[3]) and sum(r[0] for r in rows) == last[2] else [f'{total}, {last[2:4]}'])
     size = os.path.getsize(path('many.svg'))
     mt.check('flamegraph: 100000 stacks', [f'{size} bytes'] if size > 1 << 20 else [])
@@ -386,14 +386,14 @@ def cxx_names():
     if not short or not long or not CHROMIUM:
         return mt.skip('html: C++ names', 'no chromium' if short and long else mt.build_reason('screens.cc', 'gcc'))
     mt.plain([mt.MTRUN, '-q', '-x', f'wait exit; export html {path("names.html")}; report --all --json > {path("names.json")}', short])
-    dom = browse(f'file://{path("names.html")}#cost=allocated', '--dump-dom')
+    dom = browse(f'file://{path("names.html")}#cost=allocated')
     shown = {html.unescape(n): html.unescape(t) for t, n in re.findall(r'<td class="name"(?: title="([^"]*)")?>([^<]*)</td>', dom)}
     whole = {row['function'] for row in json.loads(read('names.json'))['mem_report']}
     want = {'by_vector(std::vector<int>&, int)': 'by_vector(std::vector<int, std::allocator<int> >&, int)',
             'by_string(std::string&, int)': 'by_string(std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >&, int)'}
     mt.check('html: C++ names', [f'{name}: {shown.get(name)}, {whole}' for name, t in want.items() if shown.get(name) != t or t not in whole])
     mt.plain([mt.MTRUN, '-q', '-x', f'wait heap > 150000 timeout 20s; export html {path("names.html")}; kill', long], judged=False)
-    names = [name for _, _, name in page_says(browse(f'file://{path("names.html")}', '--dump-dom'))[1]]
+    names = [name for _, _, name in page_says(browse(f'file://{path("names.html")}'))[1]]
     mt.check('html: long C++ names', [] if any(re.fullmatch('a_company.*::cache_of.*<std::string, std::map<std::string, .*::hold\\(unsigned long\\)', n) for n in names) and
              not any('char_traits' in n or len(n) > 500 for n in names) else [names])
 
@@ -437,7 +437,7 @@ def lifetimes():
     mt.check('html: what everybody has is named',
              [] if any('[stdio buffer]' in f for f in sites.values()) else [sites])
     if CHROMIUM and not bad:
-        dom = browse(f'file://{path("lived.html")}', '--dump-dom')
+        dom = browse(f'file://{path("lived.html")}')
         rows = re.findall(r'<tr data-blocks="(\d+)" data-life="([^"]+)"><td class="n">([^<]*)</td><td class="n">([^<]*)</td><td class="n">[^<]*</td><td class="n">([^<]*)</td><td class="n">([^<]*)</td><td class="n">([^<]*)</td><td class="name">(\w+)', dom)
         shown = {x[7]: x for x in rows}
         mt.check('html: lifetimes in a browser', [] if [x[0] for x in rows][:3] == ['20000', '100', '30'] and shown['soon'][3] == '&lt; 1 ms' and shown['later'][4:7] == ('100,000 in 100', '0', '1.0 %') and

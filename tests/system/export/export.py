@@ -18,6 +18,7 @@ import xml.etree.ElementTree as ET
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
 import mt
+from cdp import browse
 
 mt.need_mtrun()
 D = mt.tmp()
@@ -288,10 +289,6 @@ mt.check('the evil name is in it', [] if 'e"<v>i:l&' in open(f'{D}/evil.folded')
 
 # ---- the flame graph in a browser --------------------------------------------------------------------------------------------------
 
-def browser(url, *options):
-    return run(['chromium', '--headless', '--no-sandbox', '--disable-gpu', f'--user-data-dir={D}/chromium', '--window-size=1000,800', *options, url])[0]
-
-
 def frame(dom, name):
     m = re.search(rf'<g class="frame"([^>]*)><title>{name}\n.*?</title><rect x="([\d.]+)"[^>]* width="([\d.]+)"[^>]* fill="([^"]*)"', dom, re.S)
     return m and (m[1], float(m[2]), float(m[3]), m[4])
@@ -306,20 +303,20 @@ if not shutil.which('chromium'):
     mt.skip('flamegraph in a browser', 'chromium is not installed')
 else:
     url = f'file://{D}/live.svg'
-    dom = browser(url, '--dump-dom')
+    dom = browse(url)
     bad = []
     f = frame(dom, 'work')
-    if not f or not 900 < f[2] < 1000:
-        bad.append(f'work is {f}: a window of 1000')
+    if not f or not 1100 < f[2] < 1200:
+        bad.append(f'work is {f}: a window of 1200')
     mt.check('flamegraph: as wide as the window', bad)
-    dom = browser(f'{url}#search=alpha%7Cepsilon', '--dump-dom')
+    dom = browse(f'{url}#search=alpha%7Cepsilon')
     m = re.search(r'id="matched"[^>]*>matched: ([\d.]+) KiB', dom)
     bad = [] if m and abs(float(m[1]) - (said['live']['alpha'] + said['live']['epsilon']) / 1024) < 0.06 else [f'{m and m[0]}']
     if (frame(dom, 'alpha') or [0] * 4)[3] != '#d633d6' or (frame(dom, 'beta') or [0] * 4)[3] == '#d633d6':
         bad.append(f'{frame(dom, "alpha")} {frame(dom, "beta")}')
     mt.check('flamegraph: search', bad)
     names = re.findall(r'<g class="frame"[^>]*><title>(.*)\n', text)
-    dom = browser(f'{url}#zoom={names.index("gamma_")}', '--dump-dom')
+    dom = browse(f'{url}#zoom={names.index("gamma_")}')
     bad = []
     if not (f := frame(dom, 'tucked')) or f[2] < 900:
         bad.append(f'tucked is {f}')
@@ -338,7 +335,7 @@ else:
             document.querySelectorAll("g.frame")[{names.index('beta')}].dispatchEvent(new MouseEvent("mouseover"));
             document.getElementById("subtitle").textContent = location.hash;
         }});</script></svg>"""))
-    dom = browser(f'file://{D}/hand.svg', '--dump-dom')
+    dom = browse(f'file://{D}/hand.svg')
     bad = []
     if not (f := frame(dom, 'alpha')) or f[2] < 900 or not (f := frame(dom, 'beta')) or 'display: none' not in f[0]:
         bad.append(f'after a click: {frame(dom, "alpha")} {frame(dom, "beta")}')
@@ -349,7 +346,7 @@ else:
     if f'>#zoom={names.index("alpha")}&amp;search=beta<' not in dom:
         bad.append(f'{re.findall("<text id=.subtitle.*", dom)}')
     mt.check('flamegraph: a click, Ctrl-F, the pointer', bad)
-    browser(url, f'--screenshot={D}/shot.png')
+    browse(url, f'{D}/shot.png')
     mt.check('flamegraph: a picture', [] if os.path.exists(f'{D}/shot.png') and open(f'{D}/shot.png', 'rb').read(4) == b'\x89PNG' else ['none'])
 
 # ---- files and mistakes ------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ import urllib.request
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
 import mt
-from display import CHROMIUM, Display, browse
+from cdp import CHROMIUM, browse
+from display import Display
 
 mt.need_mtrun()
 D = mt.tmp()
@@ -95,7 +96,7 @@ def pprof_web(name, base):
     bad = [] if mt.until(there) else ['it does not answer']
     with open(f'{base}.json') as f:
         report = json.load(f)
-    dom = browse(url + 'top', '--dump-dom') if not bad else ''
+    dom = browse(url + 'top') if not bad else ''
     rows = re.findall(r'<tr[^>]*>((?:<td>[^<]*</td>)+)</tr>', dom)
     rows = [[html.unescape(c) for c in re.findall(r'<td>([^<]*)</td>', r)] for r in rows]
     theirs = [(r[5].strip(), r[0]) for r in rows[:3]]
@@ -104,7 +105,7 @@ def pprof_web(name, base):
         bad.append(f'total {total and total[1]}, report {report["total_size"]}')
     if len(theirs) < min(3, len(report['mem_report'])):
         bad.append(f'rows {rows[:3]}')
-    dom = browse(url + 'flamegraph', '--dump-dom') if not bad else ''
+    dom = browse(url + 'flamegraph') if not bad else ''
     if dom.count('d3-flame-graph') < min(3, len(report['mem_report'])) and dom.count('<rect') < 3:
         bad.append(f'the flame graph has {dom.count("<rect")} boxes')
     mt.end_group(p)

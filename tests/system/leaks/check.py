@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
 import leak
 import mt
-from display import CHROMIUM, browse
+from cdp import CHROMIUM, browse
 
 mt.need_mtrun()
 want = re.compile(sys.argv[1] if len(sys.argv) > 1 else '')
@@ -236,7 +236,7 @@ def _(bad):
         text = open(page).read().replace('</body>', TRIED)
         with open(page, 'w') as f:
             f.write(text)
-        m = re.search(r'data-said="([^"]*)"', browse(f'file://{page}', '--dump-dom'))
+        m = re.search(r'data-said="([^"]*)"', browse(f'file://{page}'))
         all_, none = [[32, 1], [8128, 254], [0, 0], [0, 0], [0, 0]], [[0, 0]] * 4 + [[8160, 255]]
         if not m or json.loads(html.unescape(m[1])) != [all_, none, all_, none, none, all_]:
             bad.append(f'tried in the page: {m and m[1]}')

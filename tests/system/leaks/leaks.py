@@ -13,7 +13,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
 import mt
-from display import CHROMIUM, browse
+from cdp import CHROMIUM, browse
 
 mt.need_mtrun()
 want = re.compile(sys.argv[1] if len(sys.argv) > 1 else '')
@@ -244,7 +244,7 @@ def page():
         mt.check('page', bad)
         if not CHROMIUM:
             return mt.skip('page in a browser', 'no chromium')
-        dom = browse(f'file://{path}', '--dump-dom')
+        dom = browse(f'file://{path}')
         rows = [tuple(map(int, r)) for r in re.findall(r'<tr class="leak" data-kind="(\d)" data-bytes="(\d+)" data-count="(\d+)">', dom)]
         mt.check('page in a browser', [] if rows == [tuple(r[:3]) for r in d['records']] and 'data-lost="definitely lost" data-bytes="1920"' in dom else [f'{rows}'])
     finally:

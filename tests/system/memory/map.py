@@ -15,7 +15,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'lib'))
 import mt
-from display import CHROMIUM, browse
+from cdp import CHROMIUM, browse
 
 mt.need_mtrun()
 want = re.compile(sys.argv[1] if len(sys.argv) > 1 else '')
@@ -315,7 +315,7 @@ def page(v, bad):
         bad.append(f'{d["kept"][:1]}, map has {m["frag"][:1]}')
     if not CHROMIUM:
         return mt.skip('page in a browser', 'no chromium')
-    dom = browse(f'file://{path}', '--dump-dom')
+    dom = browse(f'file://{path}')
     rows = re.findall(r'<tr data-row="(\w+)" data-resident="(\d+)">', dom)
     kept = [tuple(map(int, k)) for k in re.findall(r'<tr data-kept="(\d+)" data-live="(\d+)">', dom)]
     if rows != [(r[0], str(r[1])) for r in d['rows']] or (sum(k[0] for k in kept), sum(k[1] for k in kept)) != tuple(d['all']):
