@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """
 cdp - Chromium, driven by its DevTools protocol: a page as it is once it has settled, or pages that stay
-open, with a mouse. The protocol goes over a pair of pipes (JSON, each message ended by a NUL), so that no port
-is opened.
+open, with a mouse. The protocol goes over a pair of pipes (JSON, each message ended by a NUL), so that no
+port is opened.
 """
 import base64
 import json
@@ -48,14 +48,14 @@ class Browser:
         self.size = width, height
         commands, self.to = os.pipe()
         self.back, answers = os.pipe()
-        own = mt.tempfile.mkdtemp(dir=mt.tmp())
+        home = mt.tempfile.mkdtemp(dir=mt.tmp())
         # it reads from 3 and writes to 4
         self.p = mt.popen(['bash', '-c', f'exec "$@" 3<&{commands} 4>&{answers}', 'bash', CHROMIUM,
                            '--headless', '--no-sandbox', '--disable-gpu', '--no-first-run',
                            '--enable-unsafe-swiftshader', '--allow-file-access-from-files',
-                           f'--user-data-dir={own}', '--remote-debugging-pipe',
+                           f'--user-data-dir={home}', '--remote-debugging-pipe',
                            '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1', 'about:blank'],
-                          pass_fds=(commands, answers), env=dict(os.environ, HOME=own), stdout=-3, stderr=-3)
+                          pass_fds=(commands, answers), env=dict(os.environ, HOME=home), stdout=-3, stderr=-3)
         os.close(commands)
         os.close(answers)
         self.last, self.buffer, self.events = 0, b'', set()

@@ -171,7 +171,7 @@ static bool in_library(void *ctx, uint32_t node, uint64_t pc)
 	return pc == 0x500 || pc == 0x600;
 }
 
-/* What a library is asked for: nothing, but where all of a stack is in it. */
+/* A library's frames are not looked up, except the outermost of a stack that is all in it. */
 static void passed_over(void)
 {
 	struct sites_source source = { .parent = parent,
