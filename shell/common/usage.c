@@ -28,7 +28,9 @@
 #define CONTROL_BLOCK (64u << 10)
 #define FILE_TAIL     (1u << 20) /* of a file that is no module of ours */
 #define MAPPED_US     80000u	 /* for the list */
-#define RESIDENT_US   45000u	 /* for each of the two sums of pages */
+/* for the pages of what the program has mapped: 40 ms for as many mappings as Linux allows */
+#define RESIDENT_US 70000u
+#define OURS_US	    20000u /* for those of what is ours: a few mappings */
 
 enum why { UNEXPLAINED, BY_CONTROL_BLOCK, BY_BLOCKS };
 
@@ -172,7 +174,7 @@ static int64_t rss_without_ours(struct rss_look *l, const struct maps *maps)
 		if (ours(l, &maps->map[i]))
 			add_span(&v, maps->map[i].start, maps->map[i].end);
 	if (v.count)
-		(void)residence_sum(l->via, v.span, v.count, false, RESIDENT_US, &own);
+		(void)residence_sum(l->via, v.span, v.count, false, OURS_US, &own);
 	free(v.span);
 	free(l->island);
 	return l->rss < 0 ? -1 : less(l->rss, own);
