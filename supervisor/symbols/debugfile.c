@@ -33,12 +33,11 @@
 #define RATIO_FROM (4u << 20)
 
 /* One that is empty is a placeholder of somebody's, no ELF file. */
-static int open_regular(struct outside *from, const char *path)
+static int open_regular(struct outside *from, const char *path, struct stat *st)
 {
 	int fd = outside_open_debug(from, path);
-	struct stat st;
 
-	if (fd >= 0 && (fstat(fd, &st) < 0 || st.st_size == 0)) {
+	if (fd >= 0 && (fstat(fd, st) < 0 || st->st_size == 0)) {
 		close(fd);
 		return -ENOEXEC;
 	}
@@ -64,7 +63,8 @@ static int check(struct debugfile *f, int err)
 
 int debugfile_open(struct debugfile *f, struct outside *from, const char *path)
 {
-	*f = (struct debugfile){ .fd = open_regular(from, path) };
+	*f = (struct debugfile){ .fd = -1 };
+	f->fd = open_regular(from, path, &f->st);
 	if (f->fd < 0) {
 		int err = f->fd;
 
@@ -106,6 +106,17 @@ void debugfile_close(struct debugfile *f)
 	free(f->image);
 	free(f->path);
 	*f = (struct debugfile){ .fd = -1 };
+}
+
+bool debugfile_same(const struct debugfile *a, const struct debugfile *b)
+{
+	const struct stat *x = &a->st, *y = &b->st;
+
+	if (!a->elf || !b->elf)
+		return !a->elf && !b->elf;
+	return a->fd >= 0 && b->fd >= 0 && x->st_dev == y->st_dev && x->st_ino == y->st_ino &&
+	       x->st_size == y->st_size && x->st_ctim.tv_sec == y->st_ctim.tv_sec &&
+	       x->st_ctim.tv_nsec == y->st_ctim.tv_nsec;
 }
 
 size_t debugfile_build_id(Elf *elf, const uint8_t **id)

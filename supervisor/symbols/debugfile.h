@@ -11,6 +11,7 @@
 
 #include <elfutils/libdw.h>
 #include <libelf.h>
+#include <sys/stat.h>
 
 #include "base/types.h"
 
@@ -18,7 +19,8 @@ struct outside;
 
 struct debugfile {
 	Elf *elf;
-	int fd; /* -1: none */
+	int fd;		/* -1: none */
+	struct stat st; /* of FD, when it was opened */
 	/* ours, if the file is not one of the file system; or NULL */
 	void *image;
 	char *path; /* as the process names it; "" for an image */
@@ -29,6 +31,8 @@ int debugfile_open(struct debugfile *f, struct outside *from, const char *path) 
 /* A copy of SIZE bytes in memory. */
 int debugfile_copy(struct debugfile *f, const void *bytes, size_t size) MUST_USE;
 void debugfile_close(struct debugfile *f);
+/* Whether both are one file that nobody changed in between, or neither is open. Images are not. */
+bool debugfile_same(const struct debugfile *a, const struct debugfile *b);
 
 /* The first section of ELF that is called NAME; NULL: there is none. */
 Elf_Scn *debugfile_section(Elf *elf, const char *name);

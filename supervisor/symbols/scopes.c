@@ -108,7 +108,7 @@ struct scopes {
 	void *units; /* tree of struct unit */
 	struct range *range;
 	size_t ranges, range_room;
-	bool indexed;
+	bool indexed, split;   /* split: a unit's rest is in a .dwo file */
 	const Elf_Data *lines; /* .debug_line */
 	uint64_t lines_left;   /* bytes of it that may still be read, */
 	uint64_t ranges_left;  /* and ranges of scopes */
@@ -209,6 +209,8 @@ void scopes_free(struct scopes *s)
 	free(s);
 }
 
+bool scopes_whole(const struct scopes *s) { return s->indexed && !s->split; }
+
 /* ---- which unit ---------------------------------------------------------- */
 
 static void add_range(struct scopes *s, uint64_t low, uint64_t high, struct unit *u)
@@ -266,6 +268,7 @@ static void index_units(struct scopes *s)
 		struct unit *u;
 		size_t before = s->ranges;
 
+		s->split |= type == DW_UT_skeleton;
 		if ((type != DW_UT_compile && type != DW_UT_skeleton) ||
 		    dwarf_tag(&die) == DW_TAG_partial_unit || !(u = unit_of(s, &die)))
 			continue;

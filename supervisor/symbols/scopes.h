@@ -38,6 +38,11 @@ struct scopes *scopes_new(Dwarf *dwarf, const struct scope_span *span, size_t ns
 			  struct names *names) MUST_USE;
 void scopes_free(struct scopes *s);
 /*
+ * Whether all that it will ever say is in DWARF, and nothing in the .dwo files that units may name.
+ * False also while nothing has been asked.
+ */
+bool scopes_whole(const struct scopes *s);
+/*
  * The frames at the file's address ADDR, innermost first, at most MAX (of deeper inlining the
  * innermost and the containing function are kept). 0: DWARF knows nothing about it.
  */

@@ -461,8 +461,101 @@ static void test_split_by_debuglink(void)
 	}
 }
 
+/* One who looks at NAME as another process would. */
+struct viewer {
+	struct symbols *s;
+	struct module *m;
+	const char
+		*function; /* at ADDR: the same pointer where what is known of the file is shared */
+	const char *file;
+};
+
+static struct viewer view(const char *name, uint64_t addr, const char *function)
+{
+	struct viewer v = { .s = symbols_new(NULL), .m = module_new(name, MODULE_EXE) };
+	struct symbol_frames f = symbols_resolve(v.s, v.m, addr, true);
+
+	v.function = f.frame[f.count - 1].function;
+	v.file = f.frame[f.count - 1].file;
+	CHECK_STR(v.function, function);
+	return v;
+}
+
+static void end_view(struct viewer *v)
+{
+	symbols_free(v->s);
+	module_free(v->m);
+}
+
+static uint64_t address_of_main(const char *name)
+{
+	unsigned long long addr = 0;
+	char command[512];
+	FILE *p;
+
+	snprintf(command, sizeof(command), "nm %s/%s | sed -n 's/ T main$//p'", dir, name);
+	p = popen(command, "r");
+	if (!p || fscanf(p, "%llx", &addr) != 1)
+		addr = 0;
+	if (p)
+		pclose(p);
+	return addr;
+}
+
+/* What one process has looked up of a file is there for the next, as long as it names the same. */
+static void test_shared(void)
+{
+	struct viewer a, b, c;
+	uint64_t addr;
+	char place[64];
+
+	CHECK(sh("gcc -g -O2 -o whole c.c && objcopy --only-keep-debug whole shared.debug && "
+		 "objcopy --strip-all --add-gnu-debuglink=shared.debug whole shared") == 0);
+	addr = address_of_main("whole");
+	a = view("shared", addr, "main");
+	b = view("shared", addr, "main");
+	CHECK(a.file && b.file);
+	CHECK(a.function == b.function);
+	end_view(&a);
+	CHECK(symbols_resolve(b.s, b.m, addr + 1, true).frame[0].line > 0);
+	/* the same bytes, by the same name: another file nevertheless, which may say something else */
+	CHECK(sh("cp shared.debug new && mv new shared.debug") == 0);
+	c = view("shared", addr, "main");
+	CHECK(c.file && c.function != b.function);
+	end_view(&b);
+	b = view("shared", addr, "main");
+	CHECK(b.function == c.function);
+	end_view(&c);
+	CHECK(sh("rm shared.debug") == 0);
+	snprintf(place, sizeof(place), "shared+0x%llx", (unsigned long long)addr);
+	c = view("shared", addr, place);
+	CHECK(!c.file && b.file);
+	end_view(&c);
+	end_view(&b);
+	/* one that was written to since; main is in .dynsym, for want of debug files */
+	CHECK(sh("gcc -g -O2 -rdynamic -o shared c.c") == 0);
+	addr = address_of_main("shared");
+	a = view("shared", addr, "main");
+	CHECK(sh("printf x >> shared") == 0);
+	b = view("shared", addr, "main");
+	CHECK(a.function != b.function);
+	end_view(&a);
+	end_view(&b);
+	/* what is in .dwo files each must see by itself */
+	CHECK(sh("gcc -g -gsplit-dwarf -O2 -o shared c.c") == 0);
+	addr = address_of_main("shared");
+	a = view("shared", addr, "main");
+	b = view("shared", addr, "main");
+	CHECK(a.file && b.file && a.function != b.function);
+	end_view(&a);
+	end_view(&b);
+}
+
 static void test_common_file(void)
 {
+	struct viewer a, b;
+	uint64_t addr;
+
 	if (!have("dwz")) {
 		printf("# no dwz\n");
 		return;
@@ -471,6 +564,16 @@ static void test_common_file(void)
 		 "objcopy --strip-all --add-gnu-debuglink=whole.debug whole dwz && mkdir -p .dwz && dwz -m .dwz/common -M .dwz/common whole.debug other.debug") ==
 	      0);
 	check_file("dwz", "whole", false, 200);
+	addr = address_of_main("whole");
+	a = view("dwz", addr, "main");
+	b = view("dwz", addr, "main");
+	CHECK(a.function == b.function);
+	end_view(&a);
+	CHECK(sh("cp .dwz/common new && mv new .dwz/common") == 0);
+	a = view("dwz", addr, "main");
+	CHECK(a.file && a.function != b.function);
+	end_view(&a);
+	end_view(&b);
 }
 
 /*
@@ -1057,6 +1160,7 @@ int main(void)
 		RUN(test_gcc_cxx);
 		RUN(test_clang);
 		RUN(test_split_by_debuglink);
+		RUN(test_shared);
 		RUN(test_common_file);
 		RUN(test_forged_compression);
 		RUN(test_debugdata);
