@@ -52,7 +52,7 @@
 #define FASTBINS 10u
 #define TRIES	 4		/* of an arena that goes while it is walked */
 #define LONGEST	 8000000000ull	/* ns of our thread's own; 1 GB takes half a second */
-#define SLOWEST	 30000000000ull /* ns on the clock, where all are waited for */
+#define SLOWEST	 15000000000ull /* ns on the clock, where all are waited for */
 /* chunks that must make sense for a walk to begin in the unknown */
 #define CHAIN 12u
 /* a heap's greatest size, unless a tunable says that they consist of huge pages */

@@ -14,7 +14,8 @@ struct module;
 struct process;
 
 /*
- * P's modules must be known. It takes about 0.4 s for each GB in use, and gives up after 5 s. What
+ * P's modules must be known. It takes about 0.5 s for each GB in use, and gives up after 8 s of
+ * CPU time, or 15 s where the lock of P's mappings, or processors, must be waited for. What
  * the process allocates and frees meanwhile may or may not be in it. MEANWHILE(CTX), if not NULL,
  * is called often; it may do anything but free P.
  */

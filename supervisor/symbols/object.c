@@ -39,7 +39,7 @@
 /* bytes of a file that is gone from the file system and is copied from our mapping */
 #define IMAGE_MAX (256u << 20)
 
-#define TRIES	  4u /* of those that have the same file open, to find one that may be shared */
+#define TRIES 4u /* of those that have the same file open, to find one that may be shared */
 
 struct object {
 	struct object *next; /* of those that may be shared */
@@ -185,8 +185,7 @@ static bool open_dwarf(struct object *o, struct outside *from, const struct debu
 		o->dwarf = NULL;
 		return false;
 	}
-	if (debugfile_common(&o->common, from, f, o->dwarf) == 0 &&
-	    debugfile_unpacks(&o->common))
+	if (debugfile_common(&o->common, from, f, o->dwarf) == 0 && debugfile_unpacks(&o->common))
 		o->common_dwarf = dwarf_begin_elf(o->common.elf, DWARF_C_READ, NULL);
 	/*
 	 * Without one, libdw would look for it by itself; -1 is what it writes down after having

@@ -6,6 +6,7 @@ The environment says where things are (make check sets it): MTRUN, the binary; M
 A test prints `ok NAME`, `FAIL NAME: why` or `skip NAME: why` for each thing it tried and ends with mt.finish().
 The test is a child subreaper: what a run leaves behind becomes its child, and is found.
 """
+import contextlib
 import ctypes
 import fcntl
 import hashlib
@@ -345,6 +346,34 @@ def headers(path):
     return found
 
 
+def links(word):
+    """Whether WORD of a compiler's command line is for the linker alone."""
+    return word.startswith(('-Wl,', '-l', '-L', '-static')) or word.endswith('.a') or \
+        word in ('-shared', '-rdynamic', '-no-pie')
+
+
+@contextlib.contextmanager
+def being_built(out, deps):
+    """Yields whether OUT must be built from DEPS. Others wait meanwhile."""
+    os.makedirs(os.path.dirname(out), exist_ok=True)
+    with open(out + '.lock', 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield not os.path.exists(out) or os.path.getmtime(out) <= max(os.path.getmtime(d) for d in deps)
+
+
+def compile_once(cmd, src, deps):
+    """The object file of SRC by CMD, which several victims may be linked from; and what the compiler says."""
+    key = hashlib.sha256(repr((cmd, src)).encode()).hexdigest()[:16]
+    out = os.path.join(BUILD, 'victims', 'objects', f'{os.path.basename(src)}.{key}.o')
+    with being_built(out, deps) as needed:
+        if needed:
+            r = subprocess.run([*cmd, '-c', src, '-o', f'{out}.part'], capture_output=True, text=True)
+            if r.returncode:
+                return None, r.stderr
+            os.rename(f'{out}.part', out)
+    return out, ''
+
+
 def build(source, how='gcc', extra='', name=None):
     """Path of tests/victims/SOURCE built as HOW, or None: no such compiler or library here (why: build_reason)."""
     cc, cxx, flags = BUILDS[how]
@@ -354,29 +383,31 @@ def build(source, how='gcc', extra='', name=None):
     if not compiler or not shutil.which(compiler):
         _reasons[source, how] = f'no {"C++ " if plus else ""}compiler for {how}'
         return None
-    out_dir = os.path.join(BUILD, 'victims', 'as', how)
-    os.makedirs(out_dir, exist_ok=True)
-    out = os.path.join(out_dir, name or os.path.splitext(os.path.basename(source))[0])
+    out = os.path.join(BUILD, 'victims', 'as', how, name or os.path.splitext(os.path.basename(source))[0])
     deps = [src, *headers(src), os.path.abspath(__file__)]
-    with open(out + '.lock', 'w') as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if os.path.exists(out) and os.path.getmtime(out) > max(os.path.getmtime(d) for d in deps):
+    with being_built(out, deps) as needed:
+        if not needed:
             return out
-        std = '-std=gnu++17' if plus else '-std=gnu17'
-        words = flags.split()
-        first = [w for w in words if not w.startswith(('-Wl,', '-l', '/'))]
-        last = [w for w in words if w.startswith(('-Wl,', '-l', '/'))]
-        part = f'{out}.part'
-        cmd = [compiler, std, '-D_GNU_SOURCE', '-g', '-w', *first, *extra.split(), src, '-o', part, *last]
+        more = [w for w in extra.split() if w.endswith('.c')]       # sources
+        libs = [w for w in flags.split() if w.startswith(('-Wl,', '-l', '/'))]      # behind what needs them
+        words = [compiler, '-std=gnu++17' if plus else '-std=gnu17', '-D_GNU_SOURCE', '-g', '-w',
+                 *(w for w in flags.split() if w not in libs), *(w for w in extra.split() if w not in more)]
         if plus and 'clang' in how:
-            cmd += ['-fsized-deallocation']
+            words += ['-fsized-deallocation']
         if how.startswith('musl'):      # the kernel's headers
-            cmd += ['-idirafter', '/usr/include', '-idirafter', '/usr/include/x86_64-linux-gnu']
-        else:
-            cmd += ['-lpthread']
-        r = subprocess.run(cmd, capture_output=True, text=True)
-        if r.returncode:
-            _reasons[source, how] = 'does not build: ' + r.stderr.strip()[-300:]
+            words += ['-idirafter', '/usr/include', '-idirafter', '/usr/include/x86_64-linux-gnu']
+        objects, why = [], ''
+        for x in (*more, src):
+            obj, said = compile_once([w for w in words if not links(w)], x, deps)
+            objects.append(obj)
+            why += said
+        part = f'{out}.part'
+        if all(objects):
+            threads = [] if how.startswith('musl') else ['-lpthread']
+            r = subprocess.run([*words, *objects, '-o', part, *libs, *threads], capture_output=True, text=True)
+            why = r.stderr
+        if not all(objects) or r.returncode:
+            _reasons[source, how] = 'does not build: ' + why.strip()[-300:]
             return None
         if how == 'debuglink':      # separate debug file, found beside it
             for c in (['objcopy', '--only-keep-debug', part, out + '.debug'], ['strip', '-s', part],

@@ -24,7 +24,8 @@ random.seed(seed)
 print(f'# MTRUN_SEED={seed}')
 WAYS = {'write-protect': 'write protection', 'clone': 'clone', 'stop': 'stop'}
 GOES_ON = 60        # seconds in which a program that is not stuck has done something, however busy the machine is
-SCANS = 1000 if mt.SOAK else 20     # of a program that works, in each way
+SCANS = 1000 if mt.SOAK else 12     # of a program that works, in each way
+THREADS = 32 if mt.SOAK else 12     # those that map all the time hold up each look at their memory
 LOST = {'definite': {'bytes': 200 * 1000, 'blocks': 200}, 'indirect': {'bytes': 200 * 296, 'blocks': 200}}
 VICTIM = mt.build('captured.c', 'gcc', '-g')
 os.environ.pop('MTRUN_CAPTURE', None)
@@ -193,10 +194,10 @@ for WAY in WAYS:
         p.end()
 
 
-@case('32 threads')
+@case(f'{THREADS} threads')
 def _(bad):
     for way in WAYS:
-        a = launch(way, 32, 32)
+        a = launch(way, THREADS, 32)
         r = a.json('leaks')
         bad += [f'{way}: {x}' for x in wrong(r, WAYS[way])]
         a.end()

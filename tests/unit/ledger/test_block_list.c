@@ -197,7 +197,7 @@ static unsigned compare(const struct block_list *list, const struct model *m)
 
 static void test_while_it_changes(void)
 {
-	const int events = test_size(400000, 4000000);
+	const int events = test_size(150000, 4000000);
 	struct ledger *l = new_ledger();
 	struct listing *g[LISTS] = { NULL };
 	unsigned wrong = 0, lists = 0, cancelled = 0;

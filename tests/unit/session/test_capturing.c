@@ -407,7 +407,7 @@ static void check_captures(struct run *r, enum capture_way way, unsigned times)
 }
 
 /* (A sanitizer's memory is captured, too.) */
-static unsigned times(void) { return TEST_SANITIZED ? 3 : getenv("MTRUN_SOAK") ? 20 : 8; }
+static unsigned times(void) { return TEST_SANITIZED ? 3 : getenv("MTRUN_SOAK") ? 20 : 4; }
 
 static void by_stop(struct run *r) { check_captures(r, CAPTURE_STOP, times()); }
 
@@ -603,7 +603,7 @@ static void kill_captures(const char *way, unsigned times)
 	close(fd);
 }
 
-static unsigned kills(void) { return TEST_SANITIZED ? 2 : getenv("MTRUN_SOAK") ? 300 : 6; }
+static unsigned kills(void) { return TEST_SANITIZED ? 2 : getenv("MTRUN_SOAK") ? 300 : 4; }
 
 static void test_killed_stop(void) { kill_captures("stop", kills()); }
 static void test_killed_clone(void) { kill_captures("clone", kills()); }
