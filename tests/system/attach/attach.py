@@ -23,6 +23,8 @@ SEED = int(os.environ.get('MTRUN_SEED') or time.time())
 print(f'# MTRUN_SEED={SEED}')
 random.seed(SEED)
 CYCLES = 1000 if mt.SOAK else 16
+# 64 that map all the time hold up each look at their memory: an attach takes seconds then
+THREADS = 64 if mt.SOAK else 16
 
 
 class Victim:
@@ -110,7 +112,7 @@ def once(name, args, how='gcc', opts=()):
 
 
 once('a thread', ['1'])
-once('sixty-four threads', ['64'])
+once(f'{THREADS} threads', [f'{THREADS}'])
 once('ten thousand threads', ['4', 'idle'])
 once('threads asleep in system calls', ['4', 'sleepers'])
 once('threads that come and go, a timer', ['4', 'start', 'timer'])
@@ -311,8 +313,6 @@ ends()
 prompt()
 taken_over()
 tree()
-# 64 threads that map all the time hold up each look at their memory: an attach takes seconds then
-THREADS = 64 if mt.SOAK else 16
 cycles(f'{CYCLES} times, {THREADS} threads, a quarter killed', [f'{THREADS}', 'sleepers'], CYCLES, True)
 cycles(f'{CYCLES // 2} times, with what shares its memory, a quarter killed',
        ['4', 'vfork', 'nested', 'vforks', 'sharer'], CYCLES // 2, True)

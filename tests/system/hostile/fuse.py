@@ -157,7 +157,7 @@ def locking(*how, **kw):
     return s, p
 
 
-for HOW in 'detach', 'SIGTERM', 'SIGINT':
+for HOW in ('detach', 'SIGTERM') + (('SIGINT',) if mt.SOAK else ()):
     @case(f'the lock of the mappings is held, {HOW}')
     def _(bad):
         s, p = locking()

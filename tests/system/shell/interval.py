@@ -179,8 +179,10 @@ def _():
     text = r.err.decode()
     parts = re.split(r'^(50ms|off|70ms)\n', text, flags=re.M)
     counts = [len(LINE.findall(x)) for x in parts[::2]]
-    if (parts[1::2] != ['50ms', 'off', '70ms'] or not 2 <= counts[0] <= 9 or counts[1:3] != [0, 0] or
-            not 2 <= counts[3] <= 12):
+    late = 20 * max(0, r.seconds - 1.2)        # lines of a machine that was held up
+    # one may be due between `interval` and `interval off`
+    if (parts[1::2] != ['50ms', 'off', '70ms'] or not 2 <= counts[0] <= 9 + late or counts[1] > 1 or counts[2] or
+            not 2 <= counts[3] <= 12 + late):
         bad.append(text)
     return bad
 
