@@ -404,7 +404,8 @@ def build(source, how='gcc', extra='', name=None):
         part = f'{out}.part'
         if all(objects):
             threads = [] if how.startswith('musl') else ['-lpthread']
-            r = subprocess.run([*words, *objects, '-o', part, *libs, *threads], capture_output=True, text=True)
+            r = subprocess.run([*words, *objects, '-o', part, *libs, *threads], capture_output=True,
+                               text=True)
             why = r.stderr
         if not all(objects) or r.returncode:
             _reasons[source, how] = 'does not build: ' + why.strip()[-300:]

@@ -99,17 +99,24 @@ if WOOD:
     mt.check('the stacks of many processes', woods(14, 6))
 
 
-# ---- many processes whose leaks are told, each with frames of libc: with its debug file (libc6-dbg) they took 16 MB each
+# ---- many processes whose leaks are told, each with frames of libc: they share what its debug file
+# (libc6-dbg) says, which is 16 MB
+SHARED = (150 << 20) * (3 if mt.SLOW > 1 else 1)
+
+
 def leaks_of_many():
-    p = subprocess.Popen([mt.MTRUN, '--leak-check', mt.build('lost.c'), 'all'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    p = subprocess.Popen([mt.MTRUN, '--leak-check', mt.build('lost.c'), 'all'], stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT)
     told = len(re.findall(rb'^mtrun: leaks of lost \(\d+\) at its end:$', p.stdout.read(), re.M))
     _, status, used = os.wait4(p.pid, 0)
     p.returncode = status       # it is waited for
     bad = [f'status {status}, {told} have leaks'] if status or told < 30 else []
-    return bad + ([f'{used.ru_maxrss >> 10} MB of memory'] if used.ru_maxrss << 10 > (150 << 20) * (3 if mt.SLOW > 1 else 1) else [])
+    return bad + ([f'{used.ru_maxrss >> 10} MB of memory'] if used.ru_maxrss << 10 > SHARED else [])
 
 
 mt.check('the symbols of many processes', leaks_of_many())
+
+
 # ---- names that refer back to their own parts: they are shown as they are
 UNFOLDS = mt.build('unfolds.c')
 if UNFOLDS:

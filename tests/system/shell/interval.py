@@ -39,7 +39,10 @@ class Run:
         return [int(x) for x in self.p.stdout.readline().split()[2:]]
 
     def more(self, n):
-        """The next N lines, from now on. `waited`: ms for each in which mtrun or we could not have a processor."""
+        """
+        The next N lines, from now on. `waited`: ms for each in which mtrun or we waited for a
+        processor.
+        """
         have = len(self.lines)
         before = mt.queued(self.p.pid, os.getpid())
         mt.until(lambda: len(self.lines) >= have + n, 20)
@@ -74,7 +77,8 @@ def case(name):
 def spacing(times, ms, waited):
     """
     Problems with the moments of lines: they are a whole number of intervals apart. On a busy machine some are late, and some of these come with the next one;
-    how late is what the middle one of them is, which may be as long as they waited for a processor (WAITED, on average). There are no more lines than intervals, counted from when the
+    how late is what the middle one of them is, which may be twice as long as mtrun and we waited for a
+    processor (WAITED, on average). There are no more lines than intervals, counted from when the
     first one was due, which the punctual one among the first five tells.
     """
     if len(times) < 4:
@@ -184,8 +188,8 @@ def _():
     counts = [len(LINE.findall(x)) for x in parts[::2]]
     late = 20 * max(0, r.seconds - 1.2)        # lines of a machine that was held up
     # one may be due between `interval` and `interval off`
-    if (parts[1::2] != ['50ms', 'off', '70ms'] or not 2 <= counts[0] <= 9 + late or counts[1] > 1 or counts[2] or
-            not 2 <= counts[3] <= 12 + late):
+    if (parts[1::2] != ['50ms', 'off', '70ms'] or not 2 <= counts[0] <= 9 + late or counts[1] > 1 or
+            counts[2] or not 2 <= counts[3] <= 12 + late):
         bad.append(text)
     return bad
 
