@@ -144,7 +144,8 @@ static void forget_some(struct session *s, struct whole *w, bool (*too_much)(con
 			bool (*go)(const struct whole *w, const struct process *p))
 {
 	for (struct process **at = &s->processes; *at && too_much(w);) {
-		if (!go(w, *at) || is_needed(s, *at)) { /* the latter takes longer */
+		/* is_needed() looks at all processes: so it comes last */
+		if (!go(w, *at) || is_needed(s, *at)) {
 			at = &(*at)->next;
 			continue;
 		}

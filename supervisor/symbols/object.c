@@ -214,7 +214,7 @@ static void free_object(struct object *o)
 		debugfile_close(&o->separate);
 		debugfile_close(&o->file);
 	}
-	names_free(o->names);
+	names_free(o->names); /* in order, broken or not: its memory is ours, no file's */
 	free(o);
 }
 

@@ -100,7 +100,7 @@ if WOOD:
 
 
 # ---- many processes whose leaks are told, each with frames of libc: they share what its debug file
-# (libc6-dbg) says, which is 16 MB
+# (libc6-dbg) says, which is 15 MB unpacked
 SHARED = (150 << 20) * (3 if mt.SLOW > 1 else 1)
 
 
