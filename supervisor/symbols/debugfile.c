@@ -19,10 +19,11 @@
 /*
  * debugfile.c - finding and opening the files that symbols are in.
  *
- * libelf maps the files, so that only what is looked at is read. A mapped file that somebody
- * truncates raises SIGBUS: symbols.c, through which all of this is used, catches that. libdw would
- * find dwz's file by itself, but in our root directory, and debuginfod, which must not be asked
- * from here; therefore all searching is done by hand, and all opening by outside.c.
+ * libelf maps the files, so that only what is looked at is read, each as a private copy, as a
+ * section's header may be changed. A mapped file that somebody truncates raises SIGBUS: symbols.c,
+ * through which all of this is used, catches that. libdw would find dwz's file by itself, but in
+ * our root directory, and debuginfod, which must not be asked from here; therefore all searching is
+ * done by hand, and all opening by outside.c.
  */
 
 #define MINIMAL_MAX (128u << 20) /* bytes that .gnu_debugdata may unpack to */
@@ -48,7 +49,7 @@ static int begin(struct debugfile *f, const char *path)
 {
 	elf_version(EV_CURRENT);
 	f->path = strdup(path);
-	f->elf = f->image ? NULL : elf_begin(f->fd, ELF_C_READ_MMAP, NULL);
+	f->elf = f->image ? NULL : elf_begin(f->fd, ELF_C_READ_MMAP_PRIVATE, NULL);
 	return f->path ? 0 : -ENOMEM;
 }
 
@@ -293,27 +294,55 @@ static uint64_t unpacked_size(Elf *elf, Elf_Scn *scn, const GElf_Shdr *shdr, siz
 	return size;
 }
 
-bool debugfile_unpacks(const struct debugfile *f)
+/*
+ * libdw unpacks the sections that it knows all at once. Those that say where variables are, what
+ * macros were and how to unwind are never asked for: a fifth of what libc's debug file unpacks to.
+ */
+static bool is_needless(const char *name)
+{
+	static const char *const needless[] = { "loclists", "loc", "macro", "macinfo", "frame" };
+
+	if (!name || (strncmp(name, ".debug_", 7) && strncmp(name, ".zdebug_", 8)))
+		return false;
+	name = strchr(name, '_') + 1;
+	for (size_t i = 0; i < sizeof(needless) / sizeof(needless[0]); i++)
+		if (!strcmp(name, needless[i]))
+			return true;
+	return false;
+}
+
+/* Hides what is needless; whether the rest unpacks to no more than a file's sections may. */
+static bool unpacks(Elf *elf)
 {
 	uint64_t all = 0;
 	Elf_Scn *scn = NULL;
 	size_t strings;
 
-	if (elf_getshdrstrndx(f->elf, &strings) < 0)
+	if (elf_getshdrstrndx(elf, &strings) < 0)
 		return true;
-	while ((scn = elf_nextscn(f->elf, scn))) {
+	while ((scn = elf_nextscn(elf, scn))) {
 		GElf_Shdr shdr;
 		uint64_t size;
 
 		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type == SHT_NOBITS)
 			continue;
-		size = unpacked_size(f->elf, scn, &shdr, strings);
+		size = unpacked_size(elf, scn, &shdr, strings);
+		if (size && is_needless(elf_strptr(elf, strings, shdr.sh_name))) {
+			shdr.sh_type = SHT_NOBITS; /* libdw passes those over */
+			if (gelf_update_shdr(scn, &shdr))
+				continue;
+		}
 		if (size > UNPACKED_MAX - all ||
 		    (size > RATIO_FROM && size / RATIO_MAX > shdr.sh_size))
 			return false;
 		all += size;
 	}
 	return true;
+}
+
+Dwarf *debugfile_dwarf(const struct debugfile *f)
+{
+	return f->elf && unpacks(f->elf) ? dwarf_begin_elf(f->elf, DWARF_C_READ, NULL) : NULL;
 }
 
 Elf_Scn *debugfile_section(Elf *elf, const char *name)

@@ -40,10 +40,10 @@ Elf_Scn *debugfile_section(Elf *elf, const char *name);
 size_t debugfile_build_id(Elf *elf, const uint8_t **id);
 
 /*
- * Whether the compressed sections of F, which is open, unpack to what a file may: libdw unpacks
- * them all at once.
+ * The DWARF of F, without the compressed sections that nobody here asks for, for dwarf_end(). NULL:
+ * there is none, or what is compressed unpacks to more than a file's sections may.
  */
-bool debugfile_unpacks(const struct debugfile *f);
+Dwarf *debugfile_dwarf(const struct debugfile *f);
 
 /* The separate debug file of MAIN by build-id, then by debuglink. -ENOENT: there is none. */
 int debugfile_separate(struct debugfile *f, struct outside *from,

@@ -176,8 +176,7 @@ static bool open_dwarf(struct object *o, struct outside *from, const struct debu
 	Dwarf_Off next;
 	size_t header;
 
-	o->dwarf = f->elf && debugfile_unpacks(f) ? dwarf_begin_elf(f->elf, DWARF_C_READ, NULL)
-						  : NULL;
+	o->dwarf = debugfile_dwarf(f);
 	if (!o->dwarf)
 		return false;
 	if (dwarf_nextcu(o->dwarf, 0, &next, &header, NULL, NULL, NULL) != 0) {
@@ -185,8 +184,8 @@ static bool open_dwarf(struct object *o, struct outside *from, const struct debu
 		o->dwarf = NULL;
 		return false;
 	}
-	if (debugfile_common(&o->common, from, f, o->dwarf) == 0 && debugfile_unpacks(&o->common))
-		o->common_dwarf = dwarf_begin_elf(o->common.elf, DWARF_C_READ, NULL);
+	if (debugfile_common(&o->common, from, f, o->dwarf) == 0)
+		o->common_dwarf = debugfile_dwarf(&o->common);
 	/*
 	 * Without one, libdw would look for it by itself; -1 is what it writes down after having
 	 * found none.
