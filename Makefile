@@ -67,7 +67,7 @@ endif
 tmp = $@.$$$$.tmp
 
 .DEFAULT_GOAL := all
-.PHONY: all check layers mutants format syntax print-quick soak bench bench-compare fuzz demo install uninstall deb clean FORCE
+.PHONY: all check layers mutants format headers syntax print-quick soak bench bench-compare fuzz demo install uninstall deb clean FORCE
 .SUFFIXES:
 .SECONDARY:
 
@@ -205,15 +205,18 @@ FORMATTED := $(shell git ls-files supervisor shell inject tests/unit tests/fuzz 
 format:
 	clang-format -i $(FORMATTED)
 
-# Every source, and every header alone, through the compiler's front end: quick, for warnings (CC=clang WERROR=1).
+# Every header alone through the compiler's front end; then every source, too: quick, for warnings (CC=clang WERROR=1).
 HEADERS := $(wildcard supervisor/*/*.h shell/*.h shell/*/*.h inject/*.h inject/*/*.h)
-syntax: $(PROTO:%.proto=$(B)/%.pb-c.h)
+headers:
 	@bad=0; \
-	for f in $(SRC) $(wildcard tests/unit/*/test_*.c); do $(CC) $(ALL_CFLAGS) -iquote tests/unit -fsyntax-only $$f || bad=1; done; \
-	for f in $(filter %.c,$(BLOB_SRC)); do $(CC) $(BLOB_CFLAGS) -fsyntax-only $$f || bad=1; done; \
 	for f in $(HEADERS); do echo "#include \"$$f\"" | $(CC) $(ALL_CFLAGS) -I. -fsyntax-only -x c - || bad=1; done; \
 	for s in 'c -std=c89' 'c -std=c17' 'c++ -std=c++98' 'c++ -std=c++20'; do \
 		echo '#include "inject/memtracer/mt_info.h"' | $(CC) -I. -Wall -Wextra -Wpedantic $(if $(WERROR),-Werror) -fsyntax-only -x $$s - || bad=1; done; \
+	exit $$bad
+syntax: headers $(PROTO:%.proto=$(B)/%.pb-c.h)
+	@bad=0; \
+	for f in $(SRC) $(wildcard tests/unit/*/test_*.c); do $(CC) $(ALL_CFLAGS) -iquote tests/unit -fsyntax-only $$f || bad=1; done; \
+	for f in $(filter %.c,$(BLOB_SRC)); do $(CC) $(BLOB_CFLAGS) -fsyntax-only $$f || bad=1; done; \
 	exit $$bad
 
 # The tests that carry a line `# quick` are what the sanitizer builds run in CI, beside the unit tests.

@@ -19,7 +19,7 @@ _browser = None
 
 def browse(url, picture=None, media=''):
     """
-    The document as it is once it has settled: ten seconds of its own time, which run as fast as they can.
+    The document as it is once it has settled: a second of its own time, which runs as fast as it can.
     PICTURE: a file for a picture of it. All pages of a test are in one Chromium.
     """
     global _browser
@@ -30,7 +30,7 @@ def browse(url, picture=None, media=''):
     page.ask('Emulation.setEmulatedMedia', features=[{'name': 'prefers-color-scheme', 'value': media}])
     page.ask('Emulation.setVirtualTimePolicy', policy='pause')      # not for the empty page
     page.ask('Page.navigate', url=url)
-    page.ask('Emulation.setVirtualTimePolicy', policy='pauseIfNetworkFetchesPending', budget=10000)
+    page.ask('Emulation.setVirtualTimePolicy', policy='pauseIfNetworkFetchesPending', budget=1000)
     _browser.wait('Emulation.virtualTimeBudgetExpired', page.session)
     text = page.js('document.documentElement.outerHTML')
     if picture:

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// godeep - goroutines that map memory by themselves, where their stacks are nearly used up: whoever takes more of them destroys what lies below.
+// godeep ROUNDS - 200 goroutines each that map memory by themselves, where their stacks are nearly used up: whoever takes more of them destroys what lies below.
 package main
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"sync"
 	"syscall"
 )
@@ -28,7 +30,8 @@ func deep(n int) {
 }
 func main() {
 	var wg sync.WaitGroup
-	for r := 0; r < 20; r++ {
+	rounds, _ := strconv.Atoi(os.Args[1])
+	for r := 0; r < rounds; r++ {
 		for g := 0; g < 200; g++ {
 			wg.Add(1)
 			go func(k int) { deep(k % 37); wg.Done() }(g)

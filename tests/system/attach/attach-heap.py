@@ -108,7 +108,7 @@ case('a small heap', 'heap.c', 'gcc', (1, 1000, 100, 2), still)
 def running(bad, v):
     """Eight threads free and allocate: as much as before, whenever one looks."""
     v.do('run')
-    for _ in range(30 if mt.SOAK else 3):
+    for _ in range(30 if mt.SOAK else 2):
         m = mt.Attached(v.pid)
         s = m.json('status')
         near(bad, 'before_attach', s['before_attach'], v.in_use, 0.03)

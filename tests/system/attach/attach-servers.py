@@ -26,7 +26,7 @@ mt.need_mtrun()
 d = mt.tmp()
 os.chmod(d, 0o755)
 want = re.compile(sys.argv[1] if len(sys.argv) > 1 else '')
-CYCLES = int(os.environ.get('MTRUN_CYCLES', 1000 if mt.SOAK else 12))
+CYCLES = int(os.environ.get('MTRUN_CYCLES', 1000 if mt.SOAK else 8))
 random.seed(7)
 
 

@@ -22,7 +22,7 @@ mt.need_mtrun()
 SEED = int(os.environ.get('MTRUN_SEED') or time.time())
 print(f'# MTRUN_SEED={SEED}')
 random.seed(SEED)
-CYCLES = 1000 if mt.SOAK else 16
+CYCLES = 1000 if mt.SOAK else 12
 # 64 that map all the time hold up each look at their memory: an attach takes seconds then
 THREADS = 64 if mt.SOAK else 16
 

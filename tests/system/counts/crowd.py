@@ -65,10 +65,11 @@ def crowd(name, waiting=0, blocks=20, busy=0, pairs=0, passing=0, addresses=64 *
 
 crowd('a thousand threads that allocate a little', waiting=1000)
 crowd('a thousand threads, ten of them busy', waiting=990, busy=10, pairs=5000)
-crowd('ten thousand threads, one after the other', passing=10000, addresses=8 * MB, resident=2 * MB)
+PASSING = 10000 if mt.SOAK else 4000
+crowd(f'{PASSING} threads, one after the other', passing=PASSING, addresses=8 * MB, resident=2 * MB)
 crowd('the same with more than a small ring each', blocks=300, passing=2000, addresses=8 * MB, resident=3 * MB)
 crowd('five thousand threads', waiting=5000, addresses=110 * MB, resident=50 * MB)
-crowd('64 busy threads', busy=64, pairs=20000, resident=6 * MB)
+crowd('64 busy threads', busy=64, pairs=20000 if mt.SOAK else 8000, resident=6 * MB)
 
 
 def signalled(name, threads):
@@ -102,17 +103,17 @@ def rate(v):
         return int(v.stdout.readline())
 
     before, began = told(), time.monotonic()
-    time.sleep(2)
+    time.sleep(2 if mt.SOAK else 1)
     return (told() - before) / (time.monotonic() - began)
 
 
 def keeps_up(v, alone):
     """Its pairs a second once they are half of what they were, some time after the attach."""
-    for _ in range(4):
+    for _ in range(8):
         traced = rate(v)
         if traced >= alone / 2:
             break
-        print(f'# {traced:.0f} pairs a second for two seconds, alone {alone:.0f}')
+        print(f'# {traced:.0f} pairs a second for a while, alone {alone:.0f}')
     return traced
 
 

@@ -19,7 +19,7 @@ import mt
 mt.need_mtrun()
 want = re.compile(sys.argv[1] if len(sys.argv) > 1 else '')
 I = os.path.join(os.path.dirname(mt.VICTIMS), '..', 'inject')
-STOPPED = 7                     # seconds: a hook gives up after five
+STOPPED = 6                     # seconds: a hook gives up after five
 
 
 case = mt.cases(want)
@@ -78,7 +78,7 @@ def _(bad):
 def _(bad):
     path = mt.build('unheard.c', 'gcc', '-fno-builtin')
     lib = mt.build('lib/twice.c', 'gcc', '-shared -fPIC', name='twice.so')
-    seconds = str(STOPPED + 4)
+    seconds = str(STOPPED + 3)
     runs = {'rings': Launched([path, seconds]), 'dlopen': Launched([path, seconds, 'dl', lib]), 'seccomp': Launched([path, seconds, 'jail']),
             'limit': Launched([path, seconds], '-l', '100000', '-c', 'heap', '--on-limit', 'fail')}
     time.sleep(1)

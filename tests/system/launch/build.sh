@@ -58,6 +58,6 @@ for lang in c c++; do
 done
 
 # (CI has clang look at the sources, too.)
-make -s WERROR=1 BUILD="$dir" syntax >"$dir/log" 2>&1
-result "no warning, each header stands alone" $? "$(grep -m 1 error "$dir/log")"
+make -s WERROR=1 BUILD="$dir" headers >"$dir/log" 2>&1
+result "each header stands alone" $? "$(grep -m 1 error "$dir/log")"
 exit $bad

@@ -24,7 +24,7 @@ random.seed(seed)
 print(f'# MTRUN_SEED={seed}')
 WAYS = {'write-protect': 'write protection', 'clone': 'clone', 'stop': 'stop'}
 GOES_ON = 60        # seconds in which a program that is not stuck has done something, however busy the machine is
-SCANS = 1000 if mt.SOAK else 12     # of a program that works, in each way
+SCANS = 1000 if mt.SOAK else 8     # of a program that works, in each way
 THREADS = 32 if mt.SOAK else 12     # those that map all the time hold up each look at their memory
 LOST = {'definite': {'bytes': 200 * 1000, 'blocks': 200}, 'indirect': {'bytes': 200 * 296, 'blocks': 200}}
 VICTIM = mt.build('captured.c', 'gcc', '-g')
@@ -134,7 +134,7 @@ for WAY in WAYS:
     @case(f'launched, {WAY}')
     def _(bad):
         a = launch(WAY, 4, 40)
-        for _ in range(5):
+        for _ in range(5 if mt.SOAK else 3):
             bad += scan(a, WAYS[WAY])
             tell(a, 'ops')
         a.end()
@@ -222,8 +222,8 @@ def _(bad):
     del os.environ['MTRUN_CAPTURE']
     pauses = {many: [], few: []}
     ways = set()
-    # The best of five and more: others run, too
-    while len(pauses[many]) < 5 or len(pauses[many]) < 40 and min(pauses[many]) >= 1.5 * min(pauses[few]):
+    # The best of three and more: others run, too
+    while len(pauses[many]) < 3 or len(pauses[many]) < 40 and min(pauses[many]) >= 1.5 * min(pauses[few]):
         for l in (few, many):
             r = l.json('leaks -n 0')
             pauses[l].append(r['pause_ms'])

@@ -22,7 +22,7 @@ mt.need_mtrun()
 VICTIM = mt.build('logs.c', extra='-fno-optimize-sibling-calls') or sys.exit(mt.build_reason('logs.c', 'gcc'))
 AT_ONCE = 250                       # files that one mtrun opens, one after the other
 REPORTS = 20                        # of so many one is reported in full: names that the log has no more are looked for, which takes its time
-RANDOM = 20000 if mt.SOAK else 400
+RANDOM = 20000 if mt.SOAK else 250
 EACH = 1 if mt.SOAK else 3          # one of so many bytes of the small log
 dice = random.Random(6)
 

@@ -25,7 +25,7 @@ mt.need_mtrun()
 VICTIM = mt.build('logs.c', extra='-fno-optimize-sibling-calls') or sys.exit(mt.build_reason('logs.c', 'gcc'))
 REDIS_PORT = 17400 + os.getpid() % 1000
 DELAY_MS = 1000 if mt.SOAK else 200
-MOMENTS = 400 if mt.SOAK else 20        # intervals that are compared, of each process
+MOMENTS = 400 if mt.SOAK else 8         # intervals that are compared, of each process
 SQL = ("create table t(a,b); with recursive c(i) as (select 1 union all select i+1 from c where i<300000) insert into t select i, hex(i*7) from c;"
        "create index x on t(b); select count(*) from t where b like '%3%'; drop table t; select 1")
 PYTHON = ("import json, time\nd = [{'a': i, 'b': str(i) * (i % 7)} for i in range(20000)]\nt = json.dumps(d)\ntime.sleep(0.35)\ndel d\n"
