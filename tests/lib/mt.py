@@ -513,10 +513,12 @@ def end_group(p):
         os.killpg(p.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         pass
+    for pid in [p.pid, *children_of(os.getpid())]:      # one that holds it as its tracer, too
+        kill(pid)
     try:
         p.wait(5)
     except subprocess.TimeoutExpired:
-        kill(p.pid)
+        pass
     for pid in children():
         kill(pid)
     until(lambda: not children(), 10)       # a program with threads takes its time to die

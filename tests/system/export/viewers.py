@@ -125,7 +125,7 @@ for viewer, fn in (('heaptrack_gui', heaptrack_gui), ('massif-visualizer', massi
         mt.skip(viewer, f'no {" ".join(missing or [viewer])}')
         continue
     for name, base in bases.items():
-        if base:
+        if base and (mt.SOAK or fn != heaptrack_gui or name in ('perl', 'true')):
             fn(display, name, base)
 if display:
     display.end()

@@ -52,7 +52,7 @@ def scraped():
         except OSError:
             return []
 
-    end, live, requested = time.monotonic() + (600 if mt.SOAK else 60), 0, 0
+    end, live, requested = time.monotonic() + (600 if mt.SOAK else 25), 0, 0
     while time.monotonic() < end:
         p.stdin.write('100\n')
         p.stdin.flush()
