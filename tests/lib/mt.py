@@ -197,7 +197,7 @@ def children():
     return children_of(os.getpid())
 
 
-def until(condition, seconds=30, what=None):
+def until(condition, seconds=30):
     """Waits for a condition; its value, or None when it did not come."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -519,9 +519,8 @@ def end_group(p):
         p.wait(5)
     except subprocess.TimeoutExpired:
         pass
-    for pid in children():
-        kill(pid)
-    until(lambda: not children(), 10)       # a program with threads takes its time to die
+    # what these leave behind is ours then; a program with threads takes its time to die
+    until(lambda: not [kill(pid) or pid for pid in children()], 10)
 
 
 def plain(cmd, timeout=TIMEOUT, judged=True, **kw):

@@ -117,8 +117,9 @@ once('ten thousand threads', ['4', 'idle'])
 once('threads asleep in system calls', ['4', 'sleepers'])
 once('threads that come and go, a timer', ['4', 'start', 'timer'])
 once('children are forked meanwhile', ['4', 'fork'])
-for how in 'vfork', 'nested', 'vforks', 'sharer':
-    for opts in (), ('--no-follow',), ('--tree',):
+FOLLOWING = (), ('--no-follow',), ('--tree',)
+for i, how in enumerate(('vfork', 'nested', 'vforks', 'sharer')):
+    for opts in FOLLOWING if mt.SOAK else (FOLLOWING[0], FOLLOWING[1 + i % 2]):
         once(' '.join((how, *opts)), ['4', how], opts=opts)
 once('a seccomp filter that kills for the calls that mtrun needs', ['4', 'seccomp'])
 once('static', ['4'], 'static')

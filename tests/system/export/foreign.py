@@ -18,8 +18,8 @@ import mt
 
 mt.need_mtrun()
 D = mt.tmp()
-ROUNDS = '400000' if mt.SOAK else '160000'
-INTERVAL = 22 if mt.SOAK else 20      # a file is written each 2^INTERVAL bytes
+ROUNDS = '400000' if mt.SOAK else '80000'
+INTERVAL = 22 if mt.SOAK else 19      # a file is written each 2^INTERVAL bytes
 
 
 def ask(heap, *commands):

@@ -76,7 +76,7 @@ for SECONDS, HELD in HOLDS:
         p, _ = victim()
         s.tell(f'hold {HELD}')
         a = mt.Attached(p.pid)
-        mt.until(lambda: 'plain_plugin.so' in a.ask('report --all'), 10)
+        mt.until(lambda: 'plain_plugin.so' in a.ask('report --all'), 10 if HELD != 'lookup' else 2)
         for command in ('status', 'bt', 'threads', 'report --by stack --all'):
             text = timed(bad, a, command)
         named = re.search(r'plain_plugin.so\+0x', text) or HELD == 'lookup'

@@ -176,7 +176,7 @@ static void test_locked(void)
 	busy = busy < 64 ? busy : 64;
 	for (long i = 0; i < busy; i++)
 		others[i] = child(turn, NULL, false);
-	end = clock_ms() + 5000;
+	end = clock_ms() + (uint64_t)test_size(1500, 5000);
 	for (uint64_t now; n == 1 && longest < PATIENT_MS + 100 && (now = clock_ms()) < end;) {
 		n = patient_read(locker, (raddr_t)(uintptr_t)p, &byte, 1);
 		if (clock_ms() - now > longest)

@@ -157,7 +157,7 @@ static void test_steps(void)
 {
 	static const unsigned step[] = { 1,   2,   3,	8,    16,   24,	  32,	40,	48,	64,
 					 128, 256, 512, 1024, 2048, 4096, 4112, 100000, 1 << 20 };
-	const unsigned rounds = (unsigned)test_size(50000, 200000);
+	const unsigned rounds = (unsigned)test_size(25000, 200000);
 
 	for (size_t i = 0; i < sizeof(step) / sizeof(*step); i++) {
 		churn(0x555555559000 + (step[i] & 16), step[i], rounds / 10, rounds);
