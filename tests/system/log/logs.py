@@ -494,7 +494,8 @@ def killed():
     mt.until(lambda: not mt.children(), 10)
     last = Log(files(d)[-1])
     bad += last.bad
-    if last.whole or not last.count('STATE') or len(last.rest) > 400000:
+    # (that it had just begun the next one is possible, too)
+    if last.whole or last.blocks and not last.count('STATE') or len(last.rest) > 400000:
         bad.append(f'{last.path}: {len(last.blocks)} blocks, {len(last.rest)} bytes behind them')
     for f in files(d)[:-1]:
         bad += Log(f).bad + ([] if Log(f).whole else [f'{f} is not whole'])
