@@ -152,8 +152,8 @@ static void describe_moment(const struct request *r, const struct view *view, ch
 }
 
 /*
- * What holds less than before holds nothing where the format has no negative amounts, and it is
- * said. What was allocated stays.
+ * What holds fewer bytes than before holds nothing where the format has no negative amounts, and it
+ * is said. What holds more bytes in fewer blocks has no block more. What was allocated stays.
  */
 static void leave_out_negative(const struct request *r, struct view *view)
 {
@@ -163,11 +163,14 @@ static void leave_out_negative(const struct request *r, struct view *view)
 	for (size_t i = 0; i < view->count; i++) {
 		struct view_row *row = &view->row[i];
 
-		if (row->size >= 0 && row->count >= 0)
-			continue;
-		bytes += row->size;
-		left++;
-		row->size = row->count = 0;
+		if (row->size < 0 || (!row->size && row->count < 0)) {
+			bytes += row->size;
+			left++;
+			row->size = 0;
+			row->count = 0;
+		} else if (row->count < 0) {
+			row->count = 0;
+		}
 	}
 	if (left && !r->total)
 		message_say("export: %zu stack%s that hold%s less than before (%" PRId64

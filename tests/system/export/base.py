@@ -152,6 +152,22 @@ def totals_are(option, want):
 
 totals_are('--base', grown)
 
+# More bytes in fewer blocks: nothing is left out.
+a = mt.Launched([mt.build('fewer.c')])
+for before in 'snapshot one', None:
+    a.p.stdout.readline()
+    if before:
+        a.ask(before)
+        a.p.stdin.write(b'x')
+        a.p.stdin.flush()
+for format, ending in EXPORTS.items():
+    a.ask(f'export {format} {D}/x.{ending} --since one')
+with open(f'{a.d}/messages') as f:
+    said = f.read()
+mt.check('export --since, fewer blocks', [said] if said else [])
+a.end()
+totals_are('--since, fewer blocks', 800)
+
 # ---- of a moment -------------------------------------------------------------------------------------------------------------------
 
 commands = ['wait exit', f'report --at peak --json > {D}/peak.json', f'report --json > {D}/end.json']
