@@ -513,7 +513,7 @@ def end_group(p):
         os.killpg(p.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         pass
-    for pid in [p.pid, *children_of(os.getpid())]:      # one that holds it as its tracer, too
+    for pid in children_of(os.getpid()):        # P, and who holds it as its tracer
         kill(pid)
     try:
         p.wait(5)
