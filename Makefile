@@ -67,7 +67,8 @@ endif
 tmp = $@.$$$$.tmp
 
 .DEFAULT_GOAL := all
-.PHONY: all check layers mutants format headers syntax print-quick soak bench bench-compare fuzz demo install uninstall deb clean FORCE
+.PHONY: all check layers mutants format headers syntax print-quick soak bench bench-compare fuzz demo
+.PHONY: install uninstall deb clean FORCE
 .SUFFIXES:
 .SECONDARY:
 
@@ -142,7 +143,8 @@ $(B)/unit/lib.a: FORCE
 	set --; for o in $(filter-out $(MAIN),$(OBJ)) $(B)/blob.o; do [ -f $$o ] && set -- "$$@" $$o; done; \
 	if [ ! -f $@ ] || [ -n "$$(find "$$@" -newer $@ | head -1)" ]; then rm -f $(tmp); ar rcs $(tmp) "$$@" && mv $(tmp) $@; fi
 
-# What a test checks is compiled as it is shipped. The test itself needs no optimizer, but where it carries our own code: the hooks', mtrun.h's.
+# What a test checks is compiled as it is shipped. The test itself needs no optimizer, but where it carries our own
+# code: the hooks', mtrun.h's.
 $(B)/unit/%.o: OPT := -O0 -g
 $(B)/unit/inject/%.o $(B)/unit/symbols/test_note.o: OPT := -O2 -g
 
@@ -205,7 +207,8 @@ FORMATTED := $(shell git ls-files supervisor shell inject tests/unit tests/fuzz 
 format:
 	clang-format -i $(FORMATTED)
 
-# Every header alone through the compiler's front end; then every source, too: quick, for warnings (CC=clang WERROR=1).
+# `headers`: every header alone through the compiler's front end. `syntax`: every source, too; for warnings
+# (CC=clang WERROR=1).
 HEADERS := $(wildcard supervisor/*/*.h shell/*.h shell/*/*.h inject/*.h inject/*/*.h)
 headers:
 	@bad=0; \
@@ -215,7 +218,8 @@ headers:
 	exit $$bad
 syntax: headers $(PROTO:%.proto=$(B)/%.pb-c.h)
 	@bad=0; \
-	for f in $(SRC) $(wildcard tests/unit/*/test_*.c); do $(CC) $(ALL_CFLAGS) -iquote tests/unit -fsyntax-only $$f || bad=1; done; \
+	for f in $(SRC) $(wildcard tests/unit/*/test_*.c); do \
+		$(CC) $(ALL_CFLAGS) -iquote tests/unit -fsyntax-only $$f || bad=1; done; \
 	for f in $(filter %.c,$(BLOB_SRC)); do $(CC) $(BLOB_CFLAGS) -fsyntax-only $$f || bad=1; done; \
 	exit $$bad
 
