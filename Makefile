@@ -143,8 +143,8 @@ $(B)/unit/lib.a: FORCE
 	set --; for o in $(filter-out $(MAIN),$(OBJ)) $(B)/blob.o; do [ -f $$o ] && set -- "$$@" $$o; done; \
 	if [ ! -f $@ ] || [ -n "$$(find "$$@" -newer $@ | head -1)" ]; then rm -f $(tmp); ar rcs $(tmp) "$$@" && mv $(tmp) $@; fi
 
-# What a test checks is compiled as it is shipped. The test itself needs no optimizer, but where it carries our own
-# code: the hooks', mtrun.h's.
+# What a test checks is compiled as it is shipped. The test itself needs no optimizer, but where it carries
+# our own code: the hooks', mtrun.h's.
 $(B)/unit/%.o: OPT := -O0 -g
 $(B)/unit/inject/%.o $(B)/unit/symbols/test_note.o: OPT := -O2 -g
 

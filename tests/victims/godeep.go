@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// godeep ROUNDS - in each round 200 goroutines that map memory by themselves, where their stacks are nearly used
-// up: whoever takes more of them destroys what lies below.
+// godeep ROUNDS - in each round 200 goroutines that map memory by themselves, where their stacks are nearly
+// used up: whoever takes more of them destroys what lies below.
 package main
 
 import (

@@ -124,8 +124,8 @@ def _(name, d):
     a = launched(['redis-server', '--port', port, '--save', '', '--dir', d, '--io-threads', '2'], b'Ready to accept')
     try:
         scans(f'{name} at rest', a)
-        bench = ['redis-benchmark', '-p', port, '-n', '5000' if mt.SOAK else '1500', '-r', '5000', '-d', '100',
-                 '-c', '20', '-q', '-t', 'set,lpush,sadd,hset,zadd,lrange']
+        bench = ['redis-benchmark', '-p', port, '-n', '5000' if mt.SOAK else '1500', '-r', '5000',
+                 '-d', '100', '-c', '20', '-q', '-t', 'set,lpush,sadd,hset,zadd,lrange']
         load = Work(lambda: mt.plain(bench, timeout=300))
         mt.until(lambda: load.done, 60)
         scans(f'{name} under load', a)
