@@ -153,6 +153,15 @@ static void release(struct dump *d)
 	free(d->exe);
 }
 
+/* A file about P's PEAK is written, which may be a higher one than that for which it was due. */
+static void peak_taken(const struct shell *shell, const struct process *p, uint64_t peak)
+{
+	struct dump_record *r = find_record(&shell->dumping, p->pid);
+
+	if (r && r->began_ms == p->recorded_ms && r->peak < peak)
+		r->peak = peak;
+}
+
 static int take(struct dump *d, const struct shell *shell, enum dump_why why)
 {
 	const struct process *p = d->process;
@@ -161,18 +170,18 @@ static int take(struct dump *d, const struct shell *shell, enum dump_why why)
 				   .counted = count,
 				   .detail = PROFILE_DEAD | (why == DUMP_PEAK ? PROFILE_PEAK : 0) };
 	int err = session_profile(shell->session, p, &ask, &d->profile);
-	struct ledger_totals t;
 
 	if (!err)
 		err = copy_facts(d);
 	if (err)
 		return err;
+	if (why == DUMP_PEAK)
+		peak_taken(shell, p, d->profile.peak);
 	for (size_t i = 0; i < d->profile.count; i++) {
 		d->dumped->bytes += d->profile.row[i].size;
 		d->dumped->blocks += d->profile.row[i].count;
 		d->dumped->stacks += d->profile.row[i].count != 0;
 	}
-	ledger_totals(p->ledger, &t);
 	d->facts = (struct heap_facts){
 		.pid = p->pid,
 		.command = d->command,
@@ -181,8 +190,8 @@ static int take(struct dump *d, const struct shell *shell, enum dump_why why)
 		.clock_ms = clock_at(shell, d->profile.ms),
 		.counted = count,
 		.sample = d->profile.estimated ? session_options(shell->session)->sampled : 0,
-		.peak = t.peak,
-		.peak_ms = t.peak_ms,
+		.peak = d->profile.peak,
+		.peak_ms = d->profile.peak_ms,
 		.preattach = p->preattach,
 		.marks = &d->marks,
 		.modules = &d->modules,

@@ -284,6 +284,8 @@ int profile_from_ledger(struct profile *p, const struct ledger *ledger,
 	ledger_totals(ledger, &totals);
 	p->estimated = totals.estimated;
 	p->has_variance = totals.estimated && totals.period;
+	p->peak = totals.peak;
+	p->peak_ms = totals.peak_ms;
 	p->ms = ask->now_ms;
 	if (profile_needs_blocks(ask) && ask->detail & (PROFILE_PEAK | PROFILE_PAST))
 		err = -EINVAL;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * unheard.c SECONDS [dl FILE | jail]: two threads that allocate, resize and free, or load and unload FILE, for so long; all that they have had is freed at the
- * end. `jail`: after strict checks of every system call. It prints the longest pause of a thread in ms, how many calls gave no memory, and how
- * many blocks are live: one of 777 bytes, and what else there is.
+ * end. `jail`: after strict checks of every system call. It prints `waited` when a call has taken longer than four seconds for the first time,
+ * and at the end the longest pause of a thread in ms, and how many calls gave no memory.
  */
 #include <dlfcn.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +19,12 @@
 
 #define THREADS 2
 #define KEPT    100
+#define LONG    4000 /* ms */
 
 static double seconds;
 static const char *lib;
 static _Atomic long longest, refused;
+static atomic_bool told;
 void *volatile last;
 
 static double now(void)
@@ -38,6 +41,8 @@ static void paused(double since)
 
 	while (ms > was && !atomic_compare_exchange_weak(&longest, &was, ms))
 		;
+	if (ms > LONG && !atomic_exchange(&told, true) && write(STDOUT_FILENO, "waited\n", 7) < 0)
+		abort();
 }
 
 static void turn(void *kept[KEPT], unsigned i)
