@@ -2,7 +2,8 @@
 /*
  * maplock - maplock FILE [fast]: makes and frees blocks, one in a millisecond, or as many as it can.
  * Prints `ready`, and for each line of its standard input `turns N away MS`: how many it has made,
- * and the longest time from one to the next since that was last told. After the line `hold` one
+ * and the longest time from one to the next since that was last told; what the thread, or that of
+ * mtrun, was ready meanwhile and others had the processors is not in it. After the line `hold` one
  * thread reads FILE, which it has mapped, and half a second later another one opens it once more and
  * maps it: where the first one's page is never served, and the second one's FILE is not to be
  * cached, the kernel waits for that page with the lock of the mappings held.
@@ -16,6 +17,11 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "queued.h"
+
+#define LONG   100000000 /* ns: what takes longer is looked at */
+#define SAMPLE 50000000	 /* ns: how often it is looked who waits for a processor */
 
 static unsigned long turns;
 static uint64_t away; /* ns */
@@ -73,6 +79,38 @@ static void *answer(void *arg)
 	return arg;
 }
 
+/* ns until now in which this thread or mtrun's was ready and had no processor. */
+static uint64_t queued_ns(void)
+{
+	static int own = -1, its = -1, tracer;
+
+	if (own < 0)
+		own = open_queued();
+	if (tracer != queued_tracer()) {
+		if (its >= 0)
+			close(its);
+		tracer = queued_tracer();
+		its = tracer ? open_queued_tracer() : -1;
+	}
+	return (uint64_t)((queued_waited(own) + queued(its).ms) * 1e6);
+}
+
+/* A turn has taken FROM to TO. */
+static void tell(uint64_t from, uint64_t to)
+{
+	static uint64_t sampled, queue;
+	uint64_t ns = to - from, before = queue;
+
+	if (ns > LONG || to - sampled > SAMPLE) {
+		queue = queued_ns();
+		sampled = to;
+	}
+	if (ns > LONG && queue > before)
+		ns -= queue - before < ns ? queue - before : ns;
+	if (ns > __atomic_load_n(&away, __ATOMIC_RELAXED))
+		__atomic_store_n(&away, ns, __ATOMIC_RELAXED);
+}
+
 int main(int argc, char **argv)
 {
 	pthread_t thread;
@@ -90,8 +128,7 @@ int main(int argc, char **argv)
 		uint64_t then = last;
 
 		last = now();
-		if (last - then > __atomic_load_n(&away, __ATOMIC_RELAXED))
-			__atomic_store_n(&away, last - then, __ATOMIC_RELAXED);
+		tell(then, last);
 		__atomic_add_fetch(&turns, 1, __ATOMIC_RELAXED);
 		kept = p;
 		free(p);

@@ -130,13 +130,21 @@ def away(p):
     return int(p.stdout.readline().split()[3])
 
 
-def some_waits(p):
-    """Whether one of P's threads is in an uninterruptible sleep."""
+def asleep(p):
+    """P's threads that are in an uninterruptible sleep."""
+    found = set()
     for tid in os.listdir(f'/proc/{p.pid}/task'):
         with open(f'/proc/{p.pid}/task/{tid}/stat') as f:
             if f.read().rpartition(')')[2].split()[0] == 'D':
-                return True
-    return False
+                found.add(tid)
+    return found
+
+
+def some_waits(p):
+    """Whether one of P's threads stays in such a sleep: each is in it for a moment at times."""
+    before = asleep(p)
+    time.sleep(0.05 if before else 0)
+    return before & asleep(p)
 
 
 def lock(s, p):
