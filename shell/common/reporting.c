@@ -155,9 +155,15 @@ static int no_moment(struct shell *shell, struct call *call, const char *what, c
 
 	for (const struct process *p = session_processes(shell->session); p; p = p->next)
 		if (p != subject && snapshots_find(&p->snapshots, value))
-			return shell_error(shell, call,
-					   "%s: '%s' is a snapshot of process %d, not of %d", what,
-					   value, (int)p->pid, (int)subject->pid);
+			return p->pid == subject->pid
+				       ? shell_error(shell, call,
+						     "%s: '%s' was taken before process %d "
+						     "executed another program",
+						     what, value, (int)p->pid)
+				       : shell_error(shell, call,
+						     "%s: '%s' is a snapshot of process %d, not "
+						     "of %d",
+						     what, value, (int)p->pid, (int)subject->pid);
 	return shell_error(
 		shell, call,
 		"%s: '%s' is neither a snapshot (`snapshot` lists them) nor a time: " MOMENT_ACCEPTED,

@@ -139,6 +139,9 @@ run('a snapshot of another process',
     err=r"process (\d+) \(cat\), running\n"
         r"mtrun: diff: A: 's' is a snapshot of process (?!\1)(\d+), not of \1\n"
         r"mtrun: report: --since: 's' is a snapshot of process \2, not of \1\n.*")
+run('a snapshot from before an exec', 'snapshot s\n! echo > began\nwait exit; report --since s',
+    [SH, '-c', 'cat began; exec true'], rc=125,
+    err=r"mtrun: report: --since: 's' was taken before process \d+ executed another program\n")
 with open(os.path.join(d, 'names.cc'), 'w') as f:
     f.write('namespace web {\nint table[100];\nstruct server { int handle(int x) const; int handle(long x) const; };\n'
             'int __attribute__((noinline)) server::handle(int x) const { return x + table[1]; }\n'
