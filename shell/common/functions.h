@@ -25,15 +25,23 @@ bool functions_gather(struct functions *f, const struct process *p, unsigned ms)
 void functions_match(const struct functions *f, const char *prefix,
 		     void (*fn)(void *ctx, const char *name), void *ctx);
 
+struct functions_cursor {
+	size_t module, symbol;
+};
+/*
+ * The same of P's symbol tables, where nothing is gathered: from *AT on, {0} at first, for about MS.
+ * True: it is done. That is faster than to gather if PREFIX is searchable.
+ */
+bool functions_search(const struct process *p, const char *prefix, struct functions_cursor *at,
+		      unsigned ms, void (*fn)(void *ctx, const char *name), void *ctx);
+bool functions_searchable(const char *prefix);
+
 /*
  * Where P has what is called NAME: a symbol as its table has it, or a function or an object by its
  * readable name, with its parameters or without.
  * Looks from *AT on, {0} at first, for about MS. 1: it is at *ADDRESS; 0: not yet found; -ENOENT:
  * there is none.
  */
-struct functions_cursor {
-	size_t module, symbol;
-};
 int functions_find(const struct process *p, const char *name, struct functions_cursor *at,
 		   unsigned ms, raddr_t *address) MUST_USE;
 

@@ -130,22 +130,32 @@ static void offer(struct search *s, const char *word)
 
 static void offer_function(void *ctx, const char *name) { offer(ctx, name); }
 
-/* The loop turns meanwhile. */
+/*
+ * The loop turns meanwhile. (If the program replaces itself then, its old names may be offered, too,
+ * or some of its new ones not.)
+ */
 static void offer_functions(struct search *s)
 {
-	struct shell *shell = s->shell;
-	uint64_t end;
+	struct session *session = s->shell->session;
+	uint64_t end = session_ms(session) + GATHER_MS;
+	struct functions_cursor at = { 0 };
+	struct functions *f = s->shell->functions;
+	bool gathers, done;
 
-	if (!shell->functions)
-		shell->functions = functions_new();
-	if (!shell->functions)
+	if (!f)
+		f = s->shell->functions = functions_new();
+	if (!f)
 		return;
-	end = session_ms(shell->session) + GATHER_MS;
-	while (!functions_gather(shell->functions, session_main(shell->session),
-				 FUNCTIONS_SLICE_MS) &&
-	       session_ms(shell->session) < end && !shell->interrupted)
-		session_yield(shell->session);
-	functions_match(shell->functions, s->text, offer_function, s);
+	gathers = !functions_searchable(s->text) || functions_gather(f, session_main(session), 0);
+	do {
+		done = gathers ? functions_gather(f, session_main(session), FUNCTIONS_SLICE_MS)
+			       : functions_search(session_main(session), s->text, &at,
+						  FUNCTIONS_SLICE_MS, offer_function, s);
+		if (!done)
+			session_yield(session);
+	} while (!done && session_ms(session) < end && !s->shell->interrupted);
+	if (gathers)
+		functions_match(f, s->text, offer_function, s);
 }
 
 static void offer_commands(struct search *s)

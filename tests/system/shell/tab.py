@@ -56,6 +56,13 @@ def tab(p, keys, pattern):
 build()
 p = mt.Prompt(f'{d}/many')
 mt.check('the first Tab, at once', tab(p, 'list fn_op', 'Display the first') if p.wait(r'mt> $') else [f'no prompt: {p.text!r}'])
+for keys, pattern in (
+        ('list fn_open_00', r'fn_open_00001.*fn_open_00981'), ('list many::cls08', r'Display all 1000'), ('list mai', r'^n $'),
+        ("trace 'many::cls08<foo, std::allocator<char> >::method9990", r"^8' $")):
+    early = mt.Prompt(f'{d}/many')
+    begun = early.wait(r'mt> $')
+    mt.check(f'at once: {keys}', tab(early, keys, pattern) if begun else [f'no prompt: {early.text!r}'])
+    mt.check(f'at once: {keys}: it ends', early.end())
 p.send('snapshot morning; snapshot evening; snapshot even_later; echo taken\n')
 p.wait(r'\ntaken\r\n.*mt> $')
 for keys, pattern in (
