@@ -57,7 +57,8 @@ build()
 p = mt.Prompt(f'{d}/many')
 mt.check('the first Tab, at once', tab(p, 'list fn_op', 'Display the first') if p.wait(r'mt> $') else [f'no prompt: {p.text!r}'])
 for keys, pattern in (
-        ('list fn_open_00', r'fn_open_00001.*fn_open_00981'), ('list many::cls08', r'Display all 1000'), ('list mai', r'^n $'),
+        ('list fn_open_00', r'fn_open_00001.*fn_open_00981'), ('list many::cls08', r'Display all 1000'),
+        ('list mai', r'^n $'),
         ("trace 'many::cls08<foo, std::allocator<char> >::method9990", r"^8' $")):
     early = mt.Prompt(f'{d}/many')
     begun = early.wait(r'mt> $')
