@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * unheard.c SECONDS [dl FILE | jail]: two threads that allocate, resize and free, or load and unload FILE, for so
- * long; all that they have had is freed at the end. `jail`: after strict checks of every system call. It prints
- * `waited` when a call has taken longer than four seconds for the first time, and at the end the longest pause of a
- * thread in ms, and how many calls gave no memory.
+ * unheard.c SECONDS [dl FILE | jail]: two threads that allocate, resize and free, or load and unload
+ * FILE, for so long; all that they have had is freed at the end. `jail`: after strict checks of every
+ * system call. It prints `waited` when a call has taken longer than four seconds for the first time,
+ * and at the end the longest pause of a thread in ms, and how many calls gave no memory.
  */
 #include <dlfcn.h>
 #include <linux/filter.h>

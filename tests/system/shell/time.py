@@ -61,7 +61,8 @@ def spikes():
         bad.append(f'times are {[p[0] for p in points]}')
     high = [p[0] for p in points if p[1] >= 50000000]
     together = sum(ms > 100 for ms in late)     # a spike in the same interval as the one before it
-    # at most every second one begins at the end of an interval; one that had no processor to end with, anywhere
+    # every second one may begin at the end of an interval; one that lasted, for want of a processor,
+    # has begun anywhere
     most = sum(1.5 if ms < 20 else int((ms + TICK_MS) / 100) + 2 for ms in lasted)
     if not n - together <= len(high) <= most:
         bad.append(f'{len(high)} intervals are high: {high}; the clock was late by {late} ms, they '
