@@ -247,8 +247,8 @@ def unbound_workers():
     found = []
     for pid in filter(str.isdigit, os.listdir('/proc')):
         try:
-            with open(f'/proc/{pid}/comm') as f:
-                if f.read().startswith('kworker/u'):
+            with open(f'/proc/{pid}/comm', 'rb') as f:   # any process may be called anything
+                if f.read().startswith(b'kworker/u'):
                     found.append(int(pid))
         except OSError:     # it has ended
             pass
