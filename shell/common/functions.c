@@ -110,10 +110,13 @@ void functions_match(const struct functions *f, const char *prefix,
 			fn(ctx, name);
 }
 
-#define TELLING 64 /* bytes that are looked for, at most */
+#define TELLING 64 /* bytes of an identifier that are looked for, with the zero */
 
-/* What names may be written with though their mangled forms do not have it. */
-static bool may_be_abbreviated(const char *id, size_t len)
+/*
+ * Whether a readable name may have the identifier ID, or one that begins so, and its mangled form
+ * not: what libiberty writes for a code of its own.
+ */
+static bool may_be_coded(const char *id, size_t len)
 {
 	static const char *const word[] = { "std",	"operator",    "construction", "covariant",
 					    "guard",	"hidden",      "initializer",  "java",
@@ -134,15 +137,15 @@ static void find_telling(const char *prefix, char telling[TELLING])
 				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 	size_t best = 0, len;
 
-	/* nothing behind a template's first argument, which may be abbreviated */
+	/* up to the arguments of a template or a function: the same type may be a mere code there */
 	for (const char *id = prefix; (len = strspn(id, part));
 	     id += len + strspn(id + len, ":~")) {
-		bool unknown = may_be_abbreviated(id, len);
+		bool coded = may_be_coded(id, len);
 
-		if (unknown && id == prefix)
+		if (coded && id == prefix) /* in std the next one may be coded, too */
 			break;
 		len = len < TELLING ? len : TELLING - 1;
-		if (unknown || len <= best)
+		if (coded || len <= best)
 			continue;
 		memcpy(telling, id, len);
 		best = len;

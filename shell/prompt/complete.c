@@ -131,8 +131,8 @@ static void offer(struct search *s, const char *word)
 static void offer_function(void *ctx, const char *name) { offer(ctx, name); }
 
 /*
- * The loop turns meanwhile. (If the program replaces itself then, its old names may be offered, too,
- * or some of its new ones not.)
+ * The loop turns meanwhile. If the program executes another one then, names of the old one may be
+ * offered, and some of the new one not.
  */
 static void offer_functions(struct search *s)
 {

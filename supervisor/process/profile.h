@@ -30,8 +30,8 @@ struct profile {
 	bool has_totals, has_usable, is_difference;
 	bool estimated;	   /* from samples, already scaled up (weights.h) */
 	bool has_variance; /* of these it is known how far off they may be */
-	uint64_t peak;	   /* of a ledger: the highest sum of the sizes until then, in bytes, */
-	uint64_t peak_ms;  /* and when that was */
+	uint64_t peak; /* of a ledger when it was copied: the highest sum of sizes so far, bytes */
+	uint64_t peak_ms; /* when that was, since tracing began */
 	size_t count, room;
 	struct profile_row *row; /* one for each stack (thread, block size) */
 };
