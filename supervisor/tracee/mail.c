@@ -66,7 +66,8 @@ bool mail_answer(struct wire_mail *mail, uint32_t asked)
 
 /*
  * TID serves, with its signals blocked: what can come is its end, or a stop, from which it is
- * resumed.
+ * resumed. One that makes a thread or a child does not serve any more. -ETIMEDOUT: that one; -ESRCH:
+ * its end.
  */
 static int keep_alive(pid_t tid)
 {
@@ -75,16 +76,20 @@ static int keep_alive(pid_t tid)
 
 	if (got <= 0)
 		return got == -ECHILD ? -ESRCH : 0;
+	if (tracer_hand_on(&e))
+		return e.kind == EVENT_EXEC || e.kind == EVENT_EXITING ? -ESRCH : -ETIMEDOUT;
 	switch (e.kind) {
 	case EVENT_GONE: return -ESRCH;
-	case EVENT_EXITING: tracer_cont(tid, 0); return -ESRCH;
 	case EVENT_SIGNAL: return tracer_cont(tid, e.signal);
 	default: return tracer_cont(tid, 0);
 	}
 }
 
-/* Waits until MAIL has the state WANTED. -EFAULT: the program has replaced that memory. */
-static int await(const struct process *p, struct wire_mail *mail, uint32_t wanted, pid_t tid)
+/*
+ * Waits until the work that was posted in MAIL is done. The thread may have gone on by itself then:
+ * it takes back its question, but no work. -EFAULT: the program has replaced that memory.
+ */
+static int await_done(const struct process *p, struct wire_mail *mail, pid_t tid)
 {
 	struct timespec nap = { .tv_nsec = 2000000 };
 	uint64_t end = heartbeat_ms() + PATIENCE_MS;
@@ -93,7 +98,7 @@ static int await(const struct process *p, struct wire_mail *mail, uint32_t wante
 		uint32_t state = mail_state(mail);
 		int err;
 
-		if ((state & MAIL_STATE) == wanted)
+		if ((state & MAIL_STATE) == MAIL_DONE || (state & MAIL_STATE) == MAIL_IDLE)
 			return 0;
 		if (heartbeat_ms() > end)
 			return -ETIMEDOUT;
@@ -117,7 +122,7 @@ int mail_work(const struct process *p, struct wire_mail *mail, pid_t tid, struct
 	mail->ncalls = n;
 	err = post(mail, MAIL_WORK);
 	if (!err)
-		err = await(p, mail, MAIL_DONE, tid);
+		err = await_done(p, mail, tid);
 	if (!err)
 		for (uint32_t i = 0; i < n; i++)
 			calls[i].ret = mail->call[i].ret;

@@ -227,11 +227,8 @@ static int next_stop(struct stub_run *l, struct user_regs_struct *regs, pid_t *m
 				return err;
 		} else if (e.kind == EVENT_SIGNAL)
 			signal = e.signal;
-		else if (e.kind == EVENT_GONE || e.kind == EVENT_EXITING) {
-			if (e.kind == EVENT_EXITING)
-				tracer_cont(l->tid, 0);
+		else if (e.kind == EVENT_GONE || tracer_hand_on(&e))
 			return -ESRCH;
-		}
 	}
 }
 

@@ -378,6 +378,20 @@ int tracer_wait(pid_t tid, struct event *event, int ms)
 	}
 }
 
+bool tracer_hand_on(const struct event *event)
+{
+	switch (event->kind) {
+	case EVENT_FORK:
+	case EVENT_VFORK:
+	case EVENT_CLONE:
+	case EVENT_EXEC:
+	case EVENT_EXITING: break;
+	default: return false;
+	}
+	drawn.event[drawn.count++] = *event; /* tracer_wait() has made room */
+	return true;
+}
+
 int tracer_halt(pid_t tid, int *signal, int ms)
 {
 	struct event e;
@@ -395,9 +409,7 @@ int tracer_halt(pid_t tid, int *signal, int ms)
 		if (!err)
 			err = tracer_cont(tid, 0);
 	}
-	if (e.kind == EVENT_EXITING)
-		tracer_cont(tid, 0);
-	if (e.kind == EVENT_EXITING || e.kind == EVENT_GONE)
+	if (e.kind == EVENT_GONE || tracer_hand_on(&e))
 		return -ESRCH;
 	*signal = e.kind == EVENT_SIGNAL ? e.signal : 0;
 	return 0;

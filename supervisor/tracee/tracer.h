@@ -55,6 +55,12 @@ int tracer_next(struct event *event) MUST_USE;
  * more, as the session's records depend on it.
  */
 int tracer_wait(pid_t tid, struct event *event, int ms) MUST_USE;
+/*
+ * If EVENT, which tracer_wait() gave, tells of a new task, a new program or a last instant, the
+ * session's records depend on it: tracer_next() tells it, the tracee stays at that stop until then,
+ * and the answer is true.
+ */
+bool tracer_hand_on(const struct event *event) MUST_USE;
 
 /* Resumes TID. -ESRCH also if it has another event, which tracer_next() tells: it was killed. */
 int tracer_cont(pid_t tid, int signal);
@@ -88,7 +94,7 @@ int tracer_set_dispatch(pid_t tid, const struct tracer_dispatch *dispatch) MUST_
 
 /*
  * Stops the tracee, wherever it is, within MS milliseconds. *SIGNAL: what it was about to get, 0:
- * nothing. 0; -ETIMEDOUT; -ESRCH: it has ended, or is about to.
+ * nothing. 0; -ETIMEDOUT; -ESRCH: it has ended, or is at a stop that tracer_next() tells.
  */
 int tracer_halt(pid_t tid, int *signal, int ms) MUST_USE;
 

@@ -33,9 +33,10 @@ if os.getuid():
     print('not root: nobody to be protected from a process with the same rights')
     sys.exit(77)
 
-ATTACKS = ('answers', 'orders', 'questions', 'events', 'unique', 'slots', 'stacks', 'tables', 'beacon', 'words', 'truncated', 'swap', 'over', 'ends')
+ATTACKS = ('answers', 'orders', 'questions', 'events', 'unique', 'slots', 'stacks', 'tables', 'beacon', 'dead',
+           'words', 'truncated', 'swap', 'over', 'ends')
 WAYS = ('launch', 'attach', 'no-follow', 'fork')
-HARMS_ITSELF = {'over', 'tables', 'words', 'stacks', 'answers', 'orders', 'questions', 'slots', 'truncated', 'swap', 'events', 'beacon', 'unique'}    # what it breaks is its own
+HARMS_ITSELF = set(ATTACKS) - {'ends'}        # what it breaks is its own
 MS = 3000 if mt.SOAK else 150
 ANSWER = 1.0 * mt.SLOW            # seconds: the longest that a question may take; of mtrun's own time (mt.Stopwatch)
 END = 20 * mt.SLOW * (3 if mt.SOAK else 1)
