@@ -33,8 +33,8 @@ if os.getuid():
     print('not root: nobody to be protected from a process with the same rights')
     sys.exit(77)
 
-ATTACKS = ('answers', 'orders', 'questions', 'events', 'unique', 'slots', 'stacks', 'tables', 'beacon', 'dead',
-           'words', 'truncated', 'swap', 'over', 'ends')
+ATTACKS = ('answers', 'orders', 'questions', 'events', 'unique', 'slots', 'stacks', 'tables', 'beacon',
+           'dead', 'words', 'truncated', 'swap', 'over', 'ends')
 WAYS = ('launch', 'attach', 'no-follow', 'fork')
 HARMS_ITSELF = set(ATTACKS) - {'ends'}        # what it breaks is its own
 MS = 3000 if mt.SOAK else 150
