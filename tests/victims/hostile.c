@@ -303,7 +303,7 @@ static int all_lived(void)
 	return __atomic_load_n(&born, __ATOMIC_SEQ_CST) == __atomic_load_n(&lived, __ATOMIC_SEQ_CST);
 }
 
-/* A thread that does not come, as it is left stopped, would be waited for without an end. */
+/* If mtrun leaves the new thread stopped, this waits without an end; timer() counts who has lived. */
 static int made_thread(void)
 {
 	pthread_t thread;
