@@ -14,8 +14,8 @@
 /*
  * mail.c - mtrun's side of a mailbox (wire_mail.h). The thread at the other side may have gone on by
  * itself, ended, or be stopped; and the program may write what it likes there. So a state is changed
- * only from the one that was seen, and every wait has an end. A thread that has gone on may make a
- * thread or a child while we still wait for it: the stop that tells so is handed on to the session.
+ * only from the one that was seen, and every wait has an end. A thread that has gone on may make
+ * another one or a child while we still wait for it: the stop that tells so is handed on.
  */
 
 /* a thread that does not answer for so long is given up */
@@ -67,8 +67,8 @@ bool mail_answer(struct wire_mail *mail, uint32_t asked)
 
 /*
  * TID serves, with its signals blocked: what can come is its end, or a stop, from which it is
- * resumed. One that makes a thread or a child does not serve any more. -ETIMEDOUT: that one; -ESRCH:
- * its end.
+ * resumed. One that makes a thread or a child does not serve any more. -ETIMEDOUT: that one;
+ * -ESRCH: its end.
  */
 static int keep_alive(pid_t tid)
 {
@@ -87,8 +87,9 @@ static int keep_alive(pid_t tid)
 }
 
 /*
- * Waits until the work that was posted in MAIL is done. If MAIL is idle, the thread has done the work
- * and then gone on by itself: work is never taken back. -EFAULT: the program has replaced that memory.
+ * Waits until the work that was posted in MAIL is done. If MAIL is idle, the thread has done the
+ * work and then gone on by itself: work is never taken back. -EFAULT: the program has replaced that
+ * memory.
  */
 static int await_done(const struct process *p, struct wire_mail *mail, pid_t tid)
 {

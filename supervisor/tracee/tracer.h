@@ -63,8 +63,8 @@ int tracer_wait(pid_t tid, struct event *event, int ms) MUST_USE;
 bool tracer_hand_on(const struct event *event) MUST_USE;
 
 /*
- * Resumes TID. -ESRCH also if it has another event, which tracer_next() tells: it was killed, or the
- * event was handed on.
+ * Resumes TID. -ESRCH also if it has another event, which tracer_next() tells: it was killed, or
+ * the event was handed on.
  */
 int tracer_cont(pid_t tid, int signal);
 int tracer_syscall(pid_t tid, int signal);
