@@ -38,10 +38,13 @@
 #define TICK_NS 3000000
 #define BELLS	120 /* futex_waitv takes 128 at most */
 /*
- * The CPU time that the thread may take in one tick. Bells that ring after that are heard at the end
- * of the tick: a target that rings without end takes a fifth of a processor.
+ * The CPU time that the thread may take in one tick. After that it is deaf until the end of the tick,
+ * and a tick that took more is as much longer: a target that rings without end takes a fifth of a
+ * processor, and so do a thousand targets, whose clocks take 1 to 3 ms a tick on a busy machine of
+ * which the host shadows the page tables.
  */
-#define SHARE_NS     (TICK_NS / 5)
+#define SHARE	     5
+#define SHARE_NS     (TICK_NS / SHARE)
 #define NODE_TO_WORD ((long)PAGE + (long)offsetof(struct wire_beacon, alive))
 
 #ifndef SYS_futex_waitv
@@ -53,10 +56,20 @@ struct waitv {
 };
 #define WAITV_32 2 /* a 32-bit futex, shared */
 
+/*
+ * `heard` is the bell when we last looked. The next wait begins from that value: otherwise a bell that
+ * rings between a look and the wait would be missed, and a target with a full ring would wait until
+ * the tick.
+ */
+struct beat {
+	struct wire_beacon *beacon;
+	uint32_t heard;
+};
+
 static struct {
 	pthread_t thread;
 	pthread_mutex_t lock; /* guards the list */
-	struct wire_beacon **beacon;
+	struct beat *beat;
 	size_t count, room;
 	uint64_t began_ns;
 	int bell_fd;
@@ -90,22 +103,12 @@ void heartbeat_prompt(void)
 	syscall(SYS_sched_setattr, 0, &s, 0);
 }
 
-/*
- * `bell` of BEACON when we last looked, kept in our page before it. The next wait begins from that
- * value: otherwise a bell that rings between a look and the wait would be missed, and a target with
- * a full ring would wait until the tick.
- */
-static uint32_t *heard_of(struct wire_beacon *beacon)
+static bool hear(struct beat *beat)
 {
-	return (uint32_t *)(void *)((char *)beacon - 64);
-}
+	uint32_t now = __atomic_load_n(&beat->beacon->bell, __ATOMIC_ACQUIRE);
+	bool news = now != beat->heard;
 
-static bool hear(struct wire_beacon *beacon)
-{
-	uint32_t now = __atomic_load_n(&beacon->bell, __ATOMIC_ACQUIRE);
-	bool news = now != *heard_of(beacon);
-
-	*heard_of(beacon) = now;
+	beat->heard = now;
 	return news;
 }
 
@@ -132,19 +135,20 @@ static void wait_bells(struct waitv *waitv, unsigned n, const struct timespec *e
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, end, NULL);
 }
 
-/* What has rung of the N beacons OF that were there when the list had CHANGED so often. */
+/* Whether one of the first N beats rang; OF has their beacons when the list had CHANGED so often. */
 static bool any_rung(struct wire_beacon *const *of, size_t n, uint32_t changed)
 {
 	bool rung = false;
 
 	pthread_mutex_lock(&heartbeat.lock);
 	for (size_t i = 0; i < n; i++) {
-		bool there = changed == heartbeat.changed;
+		size_t k = i;
 
-		for (size_t k = 0; k < heartbeat.count && !there; k++)
-			there = heartbeat.beacon[k] == of[i];
-		if (there)
-			rung |= hear(of[i]);
+		if (changed != heartbeat.changed)
+			for (k = 0; k < heartbeat.count && heartbeat.beat[k].beacon != of[i];)
+				k++;
+		if (k < heartbeat.count)
+			rung |= hear(&heartbeat.beat[k]);
 	}
 	pthread_mutex_unlock(&heartbeat.lock);
 	return rung;
@@ -154,8 +158,8 @@ static void *heartbeat_run(void *unused)
 {
 	struct waitv waitv[BELLS + 1];
 	struct wire_beacon *of[BELLS];
-	uint64_t tick_ends = 0;
-	uint64_t own_before = 0; /* the thread's CPU time when the tick began */
+	uint64_t began = 0, own_before = 0; /* the tick: when, and the thread's CPU time then */
+	uint64_t last = 0;		    /* what the tick before this one took of that */
 	size_t n;
 
 	(void)unused;
@@ -167,29 +171,39 @@ static void *heartbeat_run(void *unused)
 	__atomic_store_n(&heartbeat.tid, (uint32_t)gettid(), __ATOMIC_RELEASE);
 
 	for (;;) {
-		uint64_t now = clock_ns(), own = clock_thread_ns();
-		uint32_t ms = (uint32_t)ms_at(now);
-		struct timespec end = clock_timespec(now + TICK_NS);
-		bool deaf;
+		uint64_t now = clock_ns(), used = clock_thread_ns() - own_before;
+		struct timespec end;
+		uint32_t ms;
 
-		if (now >= tick_ends) {
-			tick_ends = now + TICK_NS;
-			own_before = own;
+		if (used >= SHARE_NS) {
+			/* once may be the host's, which took the processor; twice is ours */
+			uint64_t ours = used < last ? used : last;
+			uint64_t tick = ours > SHARE_NS ? ours * SHARE : TICK_NS;
+
+			end = clock_timespec(began + tick);
+			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL);
+			now = clock_ns();
 		}
+		if (now >= began + TICK_NS) {
+			began = now;
+			own_before += used;
+			last = used;
+		}
+		ms = (uint32_t)ms_at(now);
+		end = clock_timespec(now + TICK_NS);
 		pthread_mutex_lock(&heartbeat.lock);
 		if (heartbeat.stop)
 			break;
 		n = 0;
-		deaf = own - own_before >= SHARE_NS;
 		waitv[BELLS] = (struct waitv){ heartbeat.changed, (uintptr_t)&heartbeat.changed,
 					       WAITV_32, 0 };
 		for (size_t i = 0; i < heartbeat.count; i++) {
-			struct wire_beacon *b = heartbeat.beacon[i];
+			struct beat *b = &heartbeat.beat[i];
 
-			__atomic_store_n(&b->ms, ms, __ATOMIC_RELAXED);
+			__atomic_store_n(&b->beacon->ms, ms, __ATOMIC_RELAXED);
 			if (n < BELLS) {
-				of[n] = b;
-				waitv[n] = (struct waitv){ *heard_of(b), (uintptr_t)&b->bell,
+				of[n] = b->beacon;
+				waitv[n] = (struct waitv){ b->heard, (uintptr_t)&b->beacon->bell,
 							   WAITV_32, 0 };
 				n++;
 			}
@@ -197,12 +211,7 @@ static void *heartbeat_run(void *unused)
 		waitv[n] = waitv[BELLS];
 		pthread_mutex_unlock(&heartbeat.lock);
 
-		if (deaf) {
-			end = clock_timespec(tick_ends);
-			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL);
-		} else {
-			wait_bells(waitv, (unsigned)n + 1, &end);
-		}
+		wait_bells(waitv, (unsigned)n + 1, &end);
 		if (any_rung(of, n, (uint32_t)waitv[n].val))
 			eventfd_write(heartbeat.bell_fd, 1);
 	}
@@ -258,8 +267,8 @@ void heartbeat_stop(void)
 	pthread_join(heartbeat.thread, NULL);
 	close(heartbeat.bell_fd);
 	heartbeat.bell_fd = -1;
-	free(heartbeat.beacon);
-	heartbeat.beacon = NULL;
+	free(heartbeat.beat);
+	heartbeat.beat = NULL;
 	heartbeat.count = heartbeat.room = 0;
 	heartbeat.tid = 0; /* what the next start waits for */
 	heartbeat.stop = false;
@@ -277,17 +286,16 @@ struct wire_beacon *heartbeat_map(int fd, size_t size, size_t span)
 	if (!b)
 		return NULL;
 	pthread_mutex_lock(&heartbeat.lock);
-	if (array_room(&heartbeat.beacon, heartbeat.count, &heartbeat.room,
-		       sizeof(*heartbeat.beacon))) {
+	if (array_room(&heartbeat.beat, heartbeat.count, &heartbeat.room,
+		       sizeof(*heartbeat.beat))) {
 		pthread_mutex_unlock(&heartbeat.lock);
 		munmap(node_of(b), size + PAGE);
 		errno = ENOMEM;
 		return NULL;
 	}
-	heartbeat.beacon[heartbeat.count++] = b;
+	heartbeat.beat[heartbeat.count++] = (struct beat){ .beacon = b };
 	b->ms = (uint32_t)heartbeat_ms();
 	b->sleeping = heartbeat.sleeping;
-	*heard_of(b) = 0;
 	node_of(b)->next = heartbeat.robust.list.next;
 	__atomic_store_n(&b->alive, heartbeat.tid, __ATOMIC_RELEASE);
 	__atomic_store_n(&heartbeat.robust.list.next, node_of(b), __ATOMIC_RELEASE);
@@ -307,8 +315,8 @@ void heartbeat_unmap(struct wire_beacon *beacon, size_t size)
 			break;
 		}
 	for (size_t i = 0; i < heartbeat.count; i++)
-		if (heartbeat.beacon[i] == beacon)
-			heartbeat.beacon[i] = heartbeat.beacon[--heartbeat.count];
+		if (heartbeat.beat[i].beacon == beacon)
+			heartbeat.beat[i] = heartbeat.beat[--heartbeat.count];
 	__atomic_add_fetch(&heartbeat.changed, 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&beacon->alive, 0, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&heartbeat.lock);
@@ -320,6 +328,6 @@ void heartbeat_sleeping(bool sleeping)
 	pthread_mutex_lock(&heartbeat.lock);
 	heartbeat.sleeping = sleeping;
 	for (size_t i = 0; i < heartbeat.count; i++)
-		__atomic_store_n(&heartbeat.beacon[i]->sleeping, sleeping, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&heartbeat.beat[i].beacon->sleeping, sleeping, __ATOMIC_SEQ_CST);
 	pthread_mutex_unlock(&heartbeat.lock);
 }
