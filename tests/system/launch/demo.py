@@ -106,5 +106,12 @@ installing('what apt-get says is not shown', f'seq -f "Get:%g" 380; echo oh >&2;
            ['to be installed with apt-get: gcc make', 'made: -j'], ['Get:', 'oh'])
 installing('unless it fails', 'seq -f "Get:%g" 380; echo no such package >&2; exit 100\n', 1,
            ['Get:380', 'no such package', 'cannot build without: gcc'], ['made:'])
+# once for the lists, once for the packages
+installing('and a lock that another one has is waited for', f"""
+[ -e {mt.tmp()}/held-$4 ] && touch {mt.tmp()}/installed && exit 0
+echo "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 1 (apt-get)" >&2
+touch {mt.tmp()}/held-$4
+exit 100
+""", 0, ["another program has apt-get's lock", 'made: -j'], ['E: Could'])
 
 mt.finish()
