@@ -36,10 +36,15 @@ LINK := static
 endif
 
 # ---- libraries -----------------------------------------------------------------------------------------------------------------
-PACKAGES := libdw libelf liblzma zlib libunwind-ptrace capstone readline libprotobuf-c libzstd libxxhash libevent_extra libevent_core
+PACKAGES := libdw libelf liblzma zlib libdeflate libunwind-ptrace capstone readline libprotobuf-c \
+	libzstd libxxhash libevent_extra libevent_core
 ifeq ($(filter clean uninstall,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(shell $(PKG_CONFIG) --exists $(PACKAGES) && echo yes),yes)
-$(error missing libraries: $(shell $(PKG_CONFIG) --print-errors --exists $(PACKAGES) 2>&1 | grep -o "Package '[^']*'" | sort -u | tr '\n' ' '): run ./bootstrap all, or install libdw-dev libelf-dev libunwind-dev libcapstone-dev libreadline-dev libiberty-dev liblzma-dev zlib1g-dev libbz2-dev libprotobuf-c-dev protobuf-c-compiler libzstd-dev libxxhash-dev libevent-dev pkg-config)
+$(error missing libraries: $(shell $(PKG_CONFIG) --print-errors --exists $(PACKAGES) 2>&1 | \
+	grep -o "Package '[^']*'" | sort -u | tr '\n' ' '): run \
+	./bootstrap all, or install libdw-dev libelf-dev libunwind-dev libcapstone-dev libreadline-dev \
+	libiberty-dev liblzma-dev zlib1g-dev libdeflate-dev libbz2-dev \
+	libprotobuf-c-dev protobuf-c-compiler libzstd-dev libxxhash-dev libevent-dev pkg-config)
 endif
 LIB_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES))
 LIBS_static := $(shell $(PKG_CONFIG) --static --libs $(PACKAGES)) -liberty -lm

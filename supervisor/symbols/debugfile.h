@@ -23,6 +23,8 @@ struct debugfile {
 	struct stat st; /* of FD, when it was opened */
 	/* ours, if the file is not one of the file system; or NULL */
 	void *image;
+	/* what its compressed sections hold, once its DWARF was asked for; or NULL */
+	void *unpacked;
 	char *path; /* as the process names it; "" for an image */
 };
 
@@ -40,10 +42,11 @@ Elf_Scn *debugfile_section(Elf *elf, const char *name);
 size_t debugfile_build_id(Elf *elf, const uint8_t **id);
 
 /*
- * The DWARF of F, without the compressed sections that nobody here asks for, for dwarf_end(). NULL:
- * there is none, or what is compressed unpacks to more than a file's sections may.
+ * The DWARF of F, without the compressed sections that nobody here asks for, for dwarf_end(). It
+ * uses F's memory. NULL: there is none, or what is compressed does not unpack, or to more than a
+ * file's sections may.
  */
-Dwarf *debugfile_dwarf(const struct debugfile *f);
+Dwarf *debugfile_dwarf(struct debugfile *f);
 
 /* The separate debug file of MAIN by build-id, then by debuglink. -ENOENT: there is none. */
 int debugfile_separate(struct debugfile *f, struct outside *from,

@@ -170,7 +170,7 @@ static size_t code_spans(Elf *elf, struct scope_span *span, size_t max, bool *is
 	return n;
 }
 
-static bool open_dwarf(struct object *o, struct outside *from, const struct debugfile *f,
+static bool open_dwarf(struct object *o, struct outside *from, struct debugfile *f,
 		       const struct scope_span *span, size_t spans)
 {
 	Dwarf_Off next;

@@ -624,6 +624,64 @@ static void test_forged_compression(void)
 	check_forged_size("gz.ratio", 64u << 20);
 }
 
+/* Packed in whatever way, a file says the same, of each address; spoilt, it says no line. */
+static void check_packed(const char *how)
+{
+	struct symbols *s = symbols_new(NULL);
+	struct module *plain, *packed, *spoilt;
+	const struct elf_section *section;
+	static uint64_t addr[4000];
+	size_t n, lines = 0;
+	char path[256];
+	int fd;
+
+	if (sh("objcopy --compress-debug-sections=%s unpacked packed && cp packed spoilt", how) !=
+	    0) {
+		printf("# objcopy knows no %s\n", how);
+		symbols_free(s);
+		return;
+	}
+	packed = module_new("packed", MODULE_EXE);
+	section = elf_section(packed->elf, ".debug_line");
+	if (section) {
+		snprintf(path, sizeof(path), "%s/spoilt", dir);
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+		CHECK(section->flags & SHF_COMPRESSED && section->size > 64);
+		CHECK(pwrite(fd, "spoilt", 6, (off_t)section->offset + 40) == 6);
+		close(fd);
+	}
+	plain = module_new("unpacked", MODULE_EXE);
+	spoilt = module_new("spoilt", MODULE_EXE);
+	n = sample("unpacked", addr, 4000);
+	for (size_t i = 0; i < n; i++) {
+		struct symbol_frames f = symbols_resolve(s, plain, addr[i], true);
+		struct symbol_frames g = symbols_resolve(s, packed, addr[i], true);
+
+		CHECK_EQ(f.count, g.count);
+		for (size_t k = 0; k < f.count && k < g.count; k++) {
+			CHECK_STR(g.frame[k].function, f.frame[k].function);
+			CHECK_EQ(g.frame[k].line, f.frame[k].line);
+			CHECK(!g.frame[k].file == !f.frame[k].file);
+			lines += g.frame[k].line > 0;
+		}
+		if (section)
+			CHECK_EQ(symbols_resolve(s, spoilt, addr[i], true).frame[0].line, 0);
+	}
+	CHECK(lines > 0);
+	symbols_free(s);
+	module_free(plain);
+	module_free(packed);
+	module_free(spoilt);
+}
+
+static void test_packed(void)
+{
+	CHECK(sh("gcc -g -O2 -o unpacked c.c") == 0);
+	check_packed("zlib");
+	check_packed("zlib-gnu");
+	check_packed("zstd");
+}
+
 static void test_debugdata(void)
 {
 	struct symbols *s = symbols_new(NULL);
@@ -1163,6 +1221,7 @@ int main(void)
 		RUN(test_shared);
 		RUN(test_common_file);
 		RUN(test_forged_compression);
+		RUN(test_packed);
 		RUN(test_debugdata);
 		RUN(test_symbol_tables);
 		RUN(test_names_without_bounds);
