@@ -252,8 +252,8 @@ def _(bad):
 
 def unpacking_ms():
     """
-    What zlib takes on this machine for libc's debug information, of which a stack needs some: how fast the machine is. 0: there is
-    none, or it is not packed.
+    What zlib takes here for libc's debug information, of which a stack needs some: how fast the machine is.
+    0: there is none, or it is not packed.
     """
     notes = subprocess.run(['readelf', '-n', '/lib/x86_64-linux-gnu/libc.so.6'], stdout=subprocess.PIPE, text=True).stdout
     m = re.search(r'Build ID: (\w\w)(\w+)', notes)
