@@ -402,7 +402,10 @@ static bool unpack_sections(struct debugfile *f, uint64_t all)
 	uint64_t done = 0;
 	Elf_Scn *scn = NULL;
 
-	if (!f->unpacked && !(f->unpacked = malloc(all)))
+	if (f->unpacked) /* that failed once; the file may have changed since, and ALL with it */
+		return false;
+	f->unpacked = malloc(all);
+	if (!f->unpacked)
 		return false;
 	while ((scn = elf_nextscn(f->elf, scn))) {
 		GElf_Shdr shdr;
