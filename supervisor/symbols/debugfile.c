@@ -395,39 +395,38 @@ static bool unpack_section(Elf *elf, Elf_Scn *scn, GElf_Shdr *shdr, const GElf_C
 /*
  * Unpacks the ALL bytes that libdw would unpack, and gives them to libelf as the sections' data:
  * libdw uses zlib, which takes four times as long as libdeflate (for libc's debug file 50 to 65 ms,
- * not 16), and knows no zstd. The old form, .zdebug_*, is left to libdw.
+ * not 16), and knows no zstd. What does not unpack here is left to libdw, which may do without it,
+ * and so is the old form, .zdebug_*.
  */
-static bool unpack_sections(struct debugfile *f, uint64_t all)
+static void unpack_sections(struct debugfile *f, uint64_t all)
 {
 	uint64_t done = 0;
 	Elf_Scn *scn = NULL;
 
-	if (f->unpacked) /* that failed once; the file may have changed since, and ALL with it */
-		return false;
+	if (f->unpacked) /* what it lacks had its turn; the file may have changed since, and ALL */
+		return;
 	f->unpacked = malloc(all);
-	if (!f->unpacked)
-		return false;
-	while ((scn = elf_nextscn(f->elf, scn))) {
+	while (f->unpacked && (scn = elf_nextscn(f->elf, scn))) {
 		GElf_Shdr shdr;
 		GElf_Chdr chdr;
 
 		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type == SHT_NOBITS ||
-		    !(shdr.sh_flags & SHF_COMPRESSED))
+		    !(shdr.sh_flags & SHF_COMPRESSED) || !gelf_getchdr(scn, &chdr) ||
+		    chdr.ch_size > all - done)
 			continue;
-		if (!gelf_getchdr(scn, &chdr) || chdr.ch_size > all - done ||
-		    !unpack_section(f->elf, scn, &shdr, &chdr, (uint8_t *)f->unpacked + done))
-			return false;
-		done += chdr.ch_size;
+		if (unpack_section(f->elf, scn, &shdr, &chdr, (uint8_t *)f->unpacked + done))
+			done += chdr.ch_size;
 	}
-	return true;
 }
 
 Dwarf *debugfile_dwarf(struct debugfile *f)
 {
 	uint64_t all;
 
-	if (!f->elf || !unpacks(f->elf, &all) || (all && !unpack_sections(f, all)))
+	if (!f->elf || !unpacks(f->elf, &all))
 		return NULL;
+	if (all)
+		unpack_sections(f, all);
 	return dwarf_begin_elf(f->elf, DWARF_C_READ, NULL);
 }
 

@@ -43,8 +43,8 @@ size_t debugfile_build_id(Elf *elf, const uint8_t **id);
 
 /*
  * The DWARF of F, without the compressed sections that nobody here asks for, for dwarf_end(). It
- * uses F's memory. NULL: there is none, or what is compressed does not unpack, or to more than a
- * file's sections may.
+ * uses F's memory. NULL: there is none, or what is compressed unpacks to more than a file's sections
+ * may.
  */
 Dwarf *debugfile_dwarf(struct debugfile *f);
 

@@ -135,7 +135,7 @@ static void wait_bells(struct waitv *waitv, unsigned n, const struct timespec *e
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, end, NULL);
 }
 
-/* Whether one of the first N beats rang; OF has their beacons when the list had CHANGED so often. */
+/* Whether one of the N beacons OF rang: the first of the list when it had CHANGED so often. */
 static bool any_rung(struct wire_beacon *const *of, size_t n, uint32_t changed)
 {
 	bool rung = false;
