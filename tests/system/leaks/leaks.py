@@ -212,9 +212,8 @@ def tree():
         tell(a, 'lose 2 64')
         a.p.stdin.write(b'fork\n')
         a.p.stdin.flush()
-        child = int(re.match(rb'child (\d+)', a.p.stdout.readline())[1])
-        a.p.stdout.readline()
-        a.p.stdout.readline()
+        # the parent's two lines and the child's, which may be the first
+        child = int(re.search(rb'child (\d+)', b''.join(a.p.stdout.readline() for _ in range(3)))[1])
         os.write(w, b'lose 7 80\n')
         mt.until(lambda: b'lost' in a.p.stdout.readline(), 30)
         one = a.json('leaks')
