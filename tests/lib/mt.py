@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
@@ -72,6 +73,33 @@ def skip(name, why):
     global skipped
     skipped += 1
     say(f'skip {name}: {why}')
+
+
+def processes(pid):
+    """A line for each thread of PID and of what descends from it: what it waits for in the kernel."""
+    lines = []
+    for task in sorted(os.listdir(f'/proc/{pid}/task')) if os.path.exists(f'/proc/{pid}/task') else []:
+        words = [f'{pid}/{task}']
+        for name, word in ('comm', '.+'), ('stat', r'(?<=\) )\w(?=[^)]*$)'), ('wchan', r'\w+'), ('syscall', r'\w+'):
+            try:
+                with open(f'/proc/{pid}/task/{task}/{name}', errors='replace') as f:
+                    found = re.search(word, f.read())
+            except OSError:     # it has ended, or it is not for us
+                found = None
+            words.append(found[0] if found else '?')
+        lines.append(' '.join(words))
+    return lines + [line for child in children_of(pid) for line in processes(child)]
+
+
+def ended(_, frame):
+    """tests/run ends what takes too long: where the test was, and what its processes did."""
+    where = ''.join(traceback.format_stack(frame)[-4:])
+    os.write(1, (where + '\n'.join(processes(os.getpid())[:30]) + '\n').encode())
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+signal.signal(signal.SIGTERM, ended)
 
 
 def check(name, problems):
