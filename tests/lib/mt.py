@@ -80,7 +80,8 @@ def processes(pid):
     lines = []
     for task in sorted(os.listdir(f'/proc/{pid}/task')) if os.path.exists(f'/proc/{pid}/task') else []:
         words = [f'{pid}/{task}']
-        for name, word in ('comm', '.+'), ('stat', r'(?<=\) )\w(?=[^)]*$)'), ('wchan', r'\w+'), ('syscall', r'\w+'):
+        for name, word in (('comm', '.+'), ('stat', r'(?<=\) )\w(?=[^)]*$)'),     # the state
+                           ('wchan', r'\w+'), ('syscall', r'\w+')):
             try:
                 with open(f'/proc/{pid}/task/{task}/{name}', errors='replace') as f:
                     found = re.search(word, f.read())
