@@ -78,7 +78,11 @@ def skip(name, why):
 def processes(pid):
     """A line for each thread of PID and of what descends from it: what it waits for in the kernel."""
     lines = []
-    for task in sorted(os.listdir(f'/proc/{pid}/task')) if os.path.exists(f'/proc/{pid}/task') else []:
+    try:
+        tasks = os.listdir(f'/proc/{pid}/task')
+    except OSError:     # it has ended
+        tasks = []
+    for task in tasks:
         words = [f'{pid}/{task}']
         for name, word in (('comm', '.+'), ('stat', r'(?<=\) )\w(?=[^)]*$)'),     # the state
                            ('wchan', r'\w+'), ('syscall', r'\w+')):
