@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "base/outside.h"
+#include "base/pool.h"
 #include "base/search.h"
 #include "log/replay.h"
 
@@ -13,7 +14,6 @@
 #include "base/array.h"
 #include "ledger/ledger_replay.h"
 #include "ledger/timeline.h"
-#include "log/pool.h"
 #include "log/replay_state.h"
 #include "process/process.h"
 

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/search.h"
+#include "base/space.h"
 
 /*
  * callframe.c - DWARF call frame information: FDEs, CIEs, and the little machine that their
@@ -644,10 +645,13 @@ static void cie_read(struct callframe_state *cie, const struct callframe_source 
 	cie->valid = true;
 }
 
+#define TOUCHED 4096u
+
 struct scan {
 	struct callframe_list *list;
 	uint64_t hi;
 	size_t room, cie_room;
+	size_t touched;	    /* frames whose memory is there: it is made for TOUCHED at a time */
 	uint32_t slot[256]; /* CIE index + 1 by a hash of its offset */
 };
 
@@ -671,14 +675,21 @@ static int scan_add(struct scan *s, struct callframe f)
 	struct callframe_list *l = s->list;
 
 	if (l->count == s->room) {
-		/* an FDE is rarely smaller than 24 bytes, on average 50 */
-		size_t room = s->room ? s->room * 2 : l->source.size / 64 + 16;
+		/* an FDE is rarely smaller than 24 bytes; what is not used is never touched */
+		size_t room = s->room ? s->room * 2 : l->source.size / 24 + 16;
 		struct callframe *frame = reallocarray(l->frame, room, sizeof(*frame));
 
 		if (!frame)
 			return -ENOMEM;
 		l->frame = frame;
 		s->room = room;
+	}
+	if (l->count == s->touched) {
+		size_t left = s->room - s->touched;
+
+		left = left < TOUCHED ? left : TOUCHED;
+		space_touch(&l->frame[s->touched], left * sizeof(*l->frame));
+		s->touched += left;
 	}
 	l->frame[l->count++] = f;
 	return 0;

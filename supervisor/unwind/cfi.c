@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/pool.h"
 #include "base/search.h"
 #include "base/space.h"
 #include "symbols/elf.h"
@@ -28,7 +29,8 @@
  *	                looks at some ten rows
  *
  * They are made in memory of our own first and kept there for the next process that maps the same
- * file. The rules are kept here too, with the hash table that finds equal ones.
+ * file. The rules are kept here too, with the hash table that finds equal ones. A large file is
+ * divided at the functions into pieces, which a thread for each processor reads: the program waits.
  *
  * The tables are appended to, never changed: a hook may read the old ones at any time. A target
  * that made their file anew while it was attached to could have kept a way to write there: what is
@@ -132,14 +134,21 @@ void cfi_release(struct cfi *cfi)
  * file is mapped, so they are kept for the next process that maps it: g++ starts four programs, and
  * each maps the same libc.
  */
-struct rows {
-	struct elf *elf; /* counted; NULL: free */
-	uint64_t lo, hi;
+struct piece { /* rows that follow each other, with rules numbered on their own */
 	uint32_t *offs;
 	uint16_t *rule;
 	size_t n, room;
 	struct wire_rule *rules;
 	uint32_t nrules;
+};
+
+#define PIECES 16u
+
+struct rows {
+	struct elf *elf; /* counted; NULL: free */
+	uint64_t lo, hi;
+	struct piece piece[PIECES];
+	unsigned pieces;
 	uint64_t used; /* when, for eviction */
 };
 
@@ -147,21 +156,37 @@ struct rows {
 #define KEPT_BYTES (48u << 20)
 static struct rows kept[KEPT];
 static uint64_t kept_clock;
-static struct cfi_rules *numbering; /* of the file that is being read */
+static struct cfi_rules *numbering; /* of what is being read */
+
+static void piece_release(struct piece *p)
+{
+	free(p->offs);
+	free(p->rule);
+	free(p->rules);
+	*p = (struct piece){ .offs = NULL };
+}
 
 static void rows_release(struct rows *r)
 {
 	if (r->elf)
 		elf_unref(r->elf);
-	free(r->offs);
-	free(r->rule);
-	free(r->rules);
+	for (unsigned i = 0; i < r->pieces; i++)
+		piece_release(&r->piece[i]);
 	*r = (struct rows){ .elf = NULL };
+}
+
+static size_t rows_count(const struct rows *r)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < r->pieces; i++)
+		n += r->piece[i].n;
+	return n;
 }
 
 static size_t rows_bytes(const struct rows *r)
 {
-	return r->room * (sizeof(*r->offs) + sizeof(*r->rule));
+	return rows_count(r) * (sizeof(*r->piece->offs) + sizeof(*r->piece->rule));
 }
 
 void cfi_forget(void)
@@ -208,46 +233,61 @@ static struct rows *rows_keep(struct rows *new)
 /* ---- making rows --------------------------------------------------------- */
 
 struct build {
-	struct rows rows;
+	struct piece piece;
 	struct cfi_rules *rules;
 	int error;
 	/* the rule of `last_index`, so that equal neighbours need no search */
 	struct wire_rule last;
 	uint16_t last_index;
+	size_t touched; /* rows of the room whose memory is there */
 };
 
-static bool build_grow(struct build *b)
+/* Memory that a file's rows get at least, and is made for them at a time. */
+enum { ROWS_FEW = 1024, ROWS_TOUCHED = 16384 };
+
+static bool build_room(struct build *b, size_t room)
 {
-	struct rows *r = &b->rows;
-	size_t room = r->room ? r->room * 2 : 32768;
-	uint32_t *offs = reallocarray(r->offs, room, sizeof(*offs));
+	struct piece *p = &b->piece;
+	uint32_t *offs = reallocarray(p->offs, room, sizeof(*offs));
 	uint16_t *rule;
 
 	if (offs)
-		r->offs = offs;
-	rule = offs ? reallocarray(r->rule, room, sizeof(*rule)) : NULL;
+		p->offs = offs;
+	rule = offs ? reallocarray(p->rule, room, sizeof(*rule)) : NULL;
 	if (!rule) {
 		b->error = -ENOMEM;
 		return false;
 	}
-	r->rule = rule;
-	r->room = room;
+	p->rule = rule;
+	p->room = room;
 	return true;
+}
+
+static void build_touch(struct build *b)
+{
+	struct piece *p = &b->piece;
+	size_t left = p->room - b->touched, more = left < ROWS_TOUCHED ? left : ROWS_TOUCHED;
+
+	space_touch(p->offs + b->touched, more * sizeof(*p->offs));
+	space_touch(p->rule + b->touched, more * sizeof(*p->rule));
+	b->touched += more;
 }
 
 /* Appends a row. Offsets never descend; of two rows at one place the later one holds. */
 static void build_row(struct build *b, uint32_t offset, uint16_t rule)
 {
-	struct rows *r = &b->rows;
+	struct piece *p = &b->piece;
 
-	if (r->n && r->offs[r->n - 1] >= offset)
-		r->n--;
-	if (r->n && r->rule[r->n - 1] == rule)
+	if (p->n && p->offs[p->n - 1] >= offset)
+		p->n--;
+	if (p->n && p->rule[p->n - 1] == rule)
 		return;
-	if (r->n == r->room && !build_grow(b))
+	if (p->n == p->room && !build_room(b, p->room ? p->room * 2 : ROWS_FEW))
 		return;
-	r->offs[r->n] = offset;
-	r->rule[r->n++] = rule;
+	if (p->n == b->touched)
+		build_touch(b);
+	p->offs[p->n] = offset;
+	p->rule[p->n++] = rule;
 }
 
 static void build_rule(void *ctx, uint32_t offset, const struct wire_rule *rule)
@@ -448,22 +488,65 @@ static void build_gap(struct build *b, struct gaps *g, uint32_t from, uint32_t t
 
 /* ---- a module ------------------------------------------------------------ */
 
-/* ENTRY: where the kernel starts the program; nothing called it, whatever its FDE says. */
-static void build_rows(struct build *b, const struct callframe_list *frames, struct gaps *g,
-		       uint32_t size, uint64_t entry)
+/* What is known of a file's code, and how it is divided: piece I begins with frame BEGIN[I]. */
+struct code {
+	const struct callframe_list *frames;
+	const struct gaps *gaps;
+	uint32_t size;
+	uint64_t entry; /* where the kernel starts the program: nothing called it */
+	struct rows *rows;
+	size_t begin[PIECES + 1];
+	int error[PIECES];
+};
+
+/* So many rows a frame has at most: each but the first takes an instruction that goes on. */
+static size_t rows_most(const struct callframe *f) { return 2 + (f->insns_end - f->insns) / 2; }
+
+#define PIECE_ROWS 100000u /* of a piece, roughly: some milliseconds */
+
+/* How many pieces are worth the threads, all of about the same size. */
+static void code_divide(struct code *c)
+{
+	const struct callframe *f = c->frames->frame;
+	size_t all = 0, rows = 0, count = c->frames->count;
+	unsigned pieces;
+
+	for (size_t i = 0; i < count; i++)
+		all += rows_most(&f[i]);
+	pieces = all < 2 * PIECE_ROWS || pool_processors() == 1 ? 1
+		 : all / PIECE_ROWS < PIECES			? (unsigned)(all / PIECE_ROWS)
+								: PIECES;
+	c->rows->pieces = 1;
+	for (size_t i = 0; i < count; i++) {
+		if (rows >= all / pieces * c->rows->pieces && c->rows->pieces < pieces)
+			c->begin[c->rows->pieces++] = i;
+		rows += rows_most(&f[i]);
+	}
+	c->begin[c->rows->pieces] = count;
+}
+
+static void build_piece(const struct code *c, struct build *b, unsigned number)
 {
 	static const struct wire_rule outermost = { .cfa = CFA_END };
-	uint32_t at = 0;
+	const struct callframe *f = c->frames->frame;
+	size_t from = c->begin[number], to = c->begin[number + 1], most = 2 + c->gaps->nrows;
+	struct gaps gaps = *c->gaps;
+	uint32_t at = from ? f[from - 1].end : 0;
 
-	for (size_t i = 0; i < frames->count && !b->error; i++) {
-		build_gap(b, g, at, frames->frame[i].start);
-		if (frames->lo + frames->frame[i].start == entry)
-			build_rule(b, frames->frame[i].start, &outermost);
+	for (size_t i = from; i < to; i++)
+		most += rows_most(&f[i]);
+	if (!build_room(b, most)) /* then it grows as it is filled */
+		b->error = 0;
+	for (size_t i = from; i < to && !b->error; i++) {
+		build_gap(b, &gaps, at, f[i].start);
+		if (c->frames->lo + f[i].start == c->entry)
+			build_rule(b, f[i].start, &outermost);
 		else
-			callframe_rows(frames, i, build_rule, b);
-		at = frames->frame[i].end;
+			callframe_rows(c->frames, i, build_rule, b);
+		at = f[i].end;
 	}
-	build_gap(b, g, at, size);
+	if (to == c->frames->count)
+		build_gap(b, &gaps, at, c->size);
 }
 
 /* .debug_frame, where it is not compressed. */
@@ -495,10 +578,12 @@ static int scan_frames(struct callframe_list *list, const struct elf *elf, uint6
 	struct elf_bytes eh, hdr;
 	int rc;
 
-	if (elf_eh_frame(elf, &eh, &hdr) && eh.size <= UINT32_MAX)
+	if (elf_eh_frame(elf, &eh, &hdr) && eh.size <= UINT32_MAX) {
+		space_look(eh.bytes, eh.size);
 		source = (struct callframe_source){ .data = eh.bytes,
 						    .size = eh.size,
 						    .vaddr = eh.vaddr };
+	}
 	rc = callframe_scan(list, &source, lo, hi);
 	if (rc || list->count > 16 || elf_is_go(elf) || !debug_frame(elf, &source))
 		return rc;
@@ -513,29 +598,83 @@ static int scan_frames(struct callframe_list *list, const struct elf *elf, uint6
 	return 0;
 }
 
-static int build_begin(struct build *b)
+static int build_begin(struct build *b, struct cfi_rules *rules)
 {
-	*b = (struct build){ .error = 0 };
-	if (!numbering)
-		numbering = malloc(sizeof(*numbering));
-	if (!numbering)
+	*b = (struct build){ .rules = rules };
+	if (!rules)
 		return -ENOMEM;
-	rules_begin(numbering);
-	b->rules = numbering;
+	rules_begin(rules);
 	return 0;
 }
 
 static int build_finish(struct build *b)
 {
-	struct rows *r = &b->rows;
+	struct piece *p = &b->piece;
 
+	if (!b->error && p->n < p->room && !build_room(b, p->n ? p->n : 1))
+		b->error = -ENOMEM;
 	if (b->error)
 		return b->error;
-	r->nrules = b->rules->count;
-	r->rules = calloc(r->nrules, sizeof(*r->rules));
-	if (!r->rules)
+	p->nrules = b->rules->count;
+	p->rules = calloc(p->nrules, sizeof(*p->rules));
+	if (!p->rules)
 		return -ENOMEM;
-	memcpy(r->rules, b->rules->rule, r->nrules * sizeof(*r->rules));
+	memcpy(p->rules, b->rules->rule, p->nrules * sizeof(*p->rules));
+	return 0;
+}
+
+/* ---- pieces, by several threads -------------------------------------------- */
+
+static void *worker_begin(void *code)
+{
+	(void)code;
+	return malloc(sizeof(struct cfi_rules));
+}
+
+static void worker_end(void *code, void *rules)
+{
+	(void)code;
+	free(rules);
+}
+
+static void worker_job(void *code, void *rules, size_t number)
+{
+	struct code *c = code;
+	struct build b;
+	int err = build_begin(&b, rules);
+
+	if (!err) {
+		build_piece(c, &b, (unsigned)number);
+		err = build_finish(&b);
+	}
+	c->rows->piece[number] = b.piece;
+	c->error[number] = err;
+}
+
+static struct cfi_rules *own_numbering(void)
+{
+	if (!numbering)
+		numbering = malloc(sizeof(*numbering));
+	return numbering;
+}
+
+static int build_all(struct code *c)
+{
+	const struct pool_work work = {
+		.ctx = c, .begin = worker_begin, .end = worker_end, .job = worker_job
+	};
+	unsigned pieces = c->rows->pieces;
+
+	for (unsigned i = 0; i < pieces; i++)
+		c->error[i] = -EAGAIN;
+	if (pieces > 1)
+		(void)!pool_run(&work, pool_processors(), pieces);
+	for (unsigned i = 0; i < pieces; i++) {
+		if (c->error[i] == -EAGAIN) /* no thread was to be had, or it is the only piece */
+			worker_job(c, own_numbering(), i);
+		if (c->error[i])
+			return c->error[i];
+	}
 	return 0;
 }
 
@@ -547,78 +686,89 @@ static struct rows *rows_read(struct elf *elf, uint64_t lo, uint64_t hi, int *er
 {
 	struct gaps gaps = { .range = NULL };
 	struct callframe_list frames;
-	struct build b;
+	struct rows rows = { .elf = NULL };
+	struct code code = { .frames = &frames,
+			     .gaps = &gaps,
+			     .size = (uint32_t)(hi - lo),
+			     .entry = elf_entry(elf),
+			     .rows = &rows };
 
-	*error = build_begin(&b);
-	if (*error)
-		return NULL;
 	*error = scan_frames(&frames, elf, lo, hi);
 	if (*error)
 		return NULL;
 	*error = gaps_synthesize(&gaps, elf, &frames, lo, hi);
 	if (!*error) {
-		build_rows(&b, &frames, &gaps, (uint32_t)(hi - lo), elf_entry(elf));
-		*error = build_finish(&b);
+		code_divide(&code);
+		*error = build_all(&code);
 	}
 	gaps_release(&gaps);
 	callframe_release(&frames);
 	if (*error) {
-		rows_release(&b.rows);
+		rows_release(&rows);
 		return NULL;
 	}
-	b.rows.elf = elf_ref(elf);
-	b.rows.lo = lo;
-	b.rows.hi = hi;
-	return rows_keep(&b.rows);
+	rows.elf = elf_ref(elf);
+	rows.lo = lo;
+	rows.hi = hi;
+	return rows_keep(&rows);
 }
 
 /* ---- into an image ------------------------------------------------------- */
 
 static uint64_t align_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 
-static void write_rules(struct cfi *cfi, const struct rows *r, uint16_t *to)
+static void write_rules(struct cfi *cfi, const struct piece *p, uint16_t *to)
 {
-	static uint16_t number[WIRE_RULES]; /* the file's -> the image's */
+	static uint16_t number[WIRE_RULES]; /* the piece's -> the image's */
 
-	for (uint32_t i = 0; i < r->nrules; i++)
-		number[i] = rule_index(cfi->rules, &r->rules[i]);
+	for (uint32_t i = 0; i < p->nrules; i++)
+		number[i] = rule_index(cfi->rules, &p->rules[i]);
 	for (; cfi->nrules < cfi->rules->count; cfi->nrules++)
 		cfi->tables->rule[cfi->nrules] = cfi->rules->rule[cfi->nrules];
-	for (size_t i = 0; i < r->n; i++)
-		to[i] = number[r->rule[i]];
+	for (size_t i = 0; i < p->n; i++)
+		to[i] = number[p->rule[i]];
 }
 
-static void write_index(uint32_t *index, const struct rows *r, uint32_t kibs)
+/* The entries of the KiBs whose beginnings are in P, whose first row is number FIRST of all. */
+static void write_index(uint32_t *index, const struct piece *p, size_t first, uint32_t *kib,
+			uint64_t end)
 {
 	size_t row = 0;
 
-	for (uint32_t k = 0; k < kibs; k++) {
-		while (row + 1 < r->n && r->offs[row + 1] <= (uint64_t)k * KIB)
+	for (; (uint64_t)*kib * KIB < end; (*kib)++) {
+		while (row + 1 < p->n && p->offs[row + 1] <= (uint64_t)*kib * KIB)
 			row++;
-		index[k] = (uint32_t)row;
+		index[*kib] = (uint32_t)(first + row);
 	}
-	index[kibs] = (uint32_t)(r->n - 1);
 }
 
 static int rows_write(struct cfi *cfi, const struct rows *r, struct wire_module *out)
 {
 	uint8_t *pool = cfi->tables->pool;
-	uint64_t offs = align_up(cfi->pool_used, 64), rules = offs + r->n * sizeof(*r->offs);
-	uint64_t index = align_up(rules + r->n * sizeof(*r->rule), 4);
-	uint32_t kibs = (uint32_t)((r->hi - r->lo + KIB - 1) / KIB);
+	size_t n = rows_count(r), done = 0;
+	uint64_t offs = align_up(cfi->pool_used, 64), rules = offs + n * sizeof(*r->piece->offs);
+	uint64_t index = align_up(rules + n * sizeof(*r->piece->rule), 4);
+	uint32_t kibs = (uint32_t)((r->hi - r->lo + KIB - 1) / KIB), kib = 0;
 	uint64_t end = index + (kibs + 1ull) * 4;
 
 	if (end > WIRE_POOL || (end > cfi->pool_size && !(cfi->grow && cfi->grow(cfi, end))))
 		return -ENOSPC;
 	space_touch(pool + offs, end - offs);
-	memcpy(pool + offs, r->offs, r->n * sizeof(*r->offs));
-	write_rules(cfi, r, (uint16_t *)(void *)(pool + rules));
-	write_index((uint32_t *)(void *)(pool + index), r, kibs);
+	for (unsigned i = 0; i < r->pieces; i++) {
+		const struct piece *p = &r->piece[i];
+		uint64_t next = i + 1 < r->pieces ? r->piece[i + 1].offs[0] : r->hi - r->lo;
+
+		memcpy((uint32_t *)(void *)(pool + offs) + done, p->offs, p->n * sizeof(*p->offs));
+		write_rules(cfi, p, (uint16_t *)(void *)(pool + rules) + done);
+		write_index((uint32_t *)(void *)(pool + index), p, done, &kib, next);
+		done += p->n;
+	}
+	((uint32_t *)(void *)(pool + index))[kibs] = (uint32_t)(n - 1);
 	cfi->pool_used = end;
 	out->rows = offs;
 	out->rules = rules;
 	out->index = index;
-	out->nrows = (uint32_t)r->n;
+	out->nrows = (uint32_t)n;
 	out->pad = 0;
 	return 0;
 }
@@ -637,7 +787,7 @@ int cfi_build_elf(struct cfi *cfi, struct elf *elf, raddr_t text_start, raddr_t 
 		rows = rows_read(elf, text_start - bias, text_end - bias, &rc);
 	if (!rows)
 		return rc;
-	if (rows->n == 1 && !rows->rule[0])
+	if (rows_count(rows) == 1 && !rows->piece[0].rule[0])
 		return -ENOENT; /* nothing is known about any of it */
 	rc = rows_write(cfi, rows, &m);
 	if (!rc)
@@ -649,17 +799,18 @@ int cfi_build_rows(struct cfi *cfi, raddr_t start, raddr_t end, const struct cfi
 		   size_t count, struct wire_module *out)
 {
 	struct wire_module m = { .start = start, .end = end };
+	struct rows rows = { .hi = end - start, .pieces = 1 };
 	struct build b;
-	int rc = build_begin(&b);
+	int rc = build_begin(&b, own_numbering());
 
 	for (size_t i = 0; !rc && i < count; i++)
 		build_rule(&b, row[i].offset, &row[i].rule);
 	if (!rc)
 		rc = build_finish(&b);
-	b.rows.hi = end - start;
+	rows.piece[0] = b.piece;
 	if (!rc)
-		rc = b.rows.n ? rows_write(cfi, &b.rows, &m) : -ENOENT;
-	rows_release(&b.rows);
+		rc = b.piece.n ? rows_write(cfi, &rows, &m) : -ENOENT;
+	rows_release(&rows);
 	if (!rc)
 		*out = m;
 	return rc;

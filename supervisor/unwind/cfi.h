@@ -5,8 +5,9 @@
  * changed. Knows the file only; no process, no clock.
  *
  * What it takes (one core of a 2 GHz server): libc 0.8 ms, libstdc++ 1 ms, gdb (154 K rows) 4 ms,
- * libLLVM-14 (950 K rows) 31 ms; musl's libc, which has no call frame information, 8 ms. A file
- * that was met before (the libc of every program that a shell script starts): a copy, some 5 MB/ms.
+ * libLLVM-14 (950 K rows) 31 ms; musl's libc, which has no call frame information, 8 ms. Two cores
+ * read a file as large as libLLVM in 0.6 of the time of one. A file that was met before (the libc
+ * of every program that a shell script starts): a copy, some 5 MB/ms.
  */
 #ifndef MTRUN_CFI_H
 #define MTRUN_CFI_H

@@ -13,6 +13,7 @@
 #include <elfutils/libdw.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/ucontext.h>
 #include <time.h>
@@ -493,6 +494,51 @@ static void test_gdb(void) { compare_file("/usr/bin/gdb"); }
 static void test_redis(void) { compare_file("/usr/bin/redis-server"); }
 static void test_llvm(void) { compare_file(LIB "libLLVM-14.so.1"); }
 
+/* On one processor a file is read in one piece, on several in pieces: the rules are the same. */
+static void test_pieces(void)
+{
+	static const char *const large[] = { LIB "libLLVM-14.so.1", "/usr/bin/gdb" };
+	struct wire_tables *whole;
+	struct cfi one, several;
+	struct wire_module a, b;
+	struct object o;
+	cpu_set_t all, first;
+	size_t other = 0;
+
+	if (!object_open(&o, large[0]) && !object_open(&o, large[1])) {
+		printf("# %s, %s: not here\n", large[0], large[1]);
+		return;
+	}
+	CHECK_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+	CPU_ZERO(&first);
+	for (int i = 0; !CPU_COUNT(&first); i++)
+		if (CPU_ISSET(i, &all))
+			CPU_SET(i, &first);
+	CHECK_EQ(sched_setaffinity(0, sizeof(first), &first), 0);
+	cfi_forget();
+	fresh_image();
+	CHECK_EQ(cfi_init(&one, tables, WIRE_POOL), 0);
+	CHECK_EQ(cfi_build_elf(&one, o.elf, BASE + o.lo, BASE + o.hi, BASE, &a), 0);
+	whole = tables;
+	tables = NULL;
+	CHECK_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
+	cfi_forget();
+	fresh_image();
+	CHECK_EQ(cfi_init(&several, tables, WIRE_POOL), 0);
+	CHECK_EQ(cfi_build_elf(&several, o.elf, BASE + o.lo, BASE + o.hi, BASE, &b), 0);
+	CHECK(b.nrows - a.nrows < 16); /* a boundary may part two rows that are alike */
+	for (uint64_t pc = BASE + o.lo; pc < BASE + o.hi; pc += 5)
+		if (memcmp(cfi_lookup(&one, &a, pc), cfi_lookup(&several, &b, pc),
+			   sizeof(struct wire_rule)) != 0)
+			other++;
+	CHECK_EQ(other, 0);
+	printf("# %d processors: %u rows, in pieces %u\n", CPU_COUNT(&all), a.nrows, b.nrows);
+	cfi_release(&one);
+	cfi_release(&several);
+	munmap(whole, sizeof(*whole));
+	elf_unref(o.elf);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1) {
@@ -509,6 +555,7 @@ int main(int argc, char **argv)
 	RUN(test_gdb);
 	RUN(test_redis);
 	RUN(test_llvm);
+	RUN(test_pieces);
 	RUN(test_lengths);
 	RUN(test_mutations);
 	cfi_forget();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* pool.h - jobs done by several threads, while the one that asked looks on. */
-#ifndef MTRUN_LOG_POOL_H
-#define MTRUN_LOG_POOL_H
+#ifndef MTRUN_POOL_H
+#define MTRUN_POOL_H
 
 #include "base/types.h"
 

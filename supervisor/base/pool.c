@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "log/pool.h"
+#include "base/pool.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -10,7 +10,8 @@
 
 /*
  * Workers take jobs by number, under a lock. The thread that asked waits for them, and looks every
- * LOOK_MS whether it is to go on. Workers block all signals: those are the asking thread's.
+ * LOOK_MS whether it is to go on. Workers block all signals but SIGBUS (sigbus.h): those are the
+ * asking thread's.
  */
 #define LOOK_MS 100
 
@@ -95,6 +96,7 @@ int pool_run(const struct pool_work *work, unsigned workers, size_t jobs)
 	if (!thread)
 		return -ENOMEM;
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_BLOCK, &all, &was);
 	pthread_mutex_lock(&p.lock);
 	while (made < workers && !pthread_create(&thread[made], NULL, worker, &p))
