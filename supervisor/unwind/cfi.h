@@ -14,6 +14,7 @@
 
 #include "base/types.h"
 #include "inject/wire_stack.h"
+#include "unwind/cfi_rows.h"
 
 struct module;
 struct elf;
@@ -44,14 +45,7 @@ int cfi_build(struct cfi *cfi, const struct module *module, struct wire_module *
  */
 int cfi_build_elf(struct cfi *cfi, struct elf *elf, raddr_t text_start, raddr_t text_end,
 		  raddr_t bias, struct wire_module *out) MUST_USE;
-/*
- * Tables for code that we know the rules of ourselves: ROW[0].offset is 0, offsets ascend, the last
- * row holds to END. 0, -ENOSPC.
- */
-struct cfi_row {
-	uint32_t offset; /* from START */
-	struct wire_rule rule;
-};
+/* Tables for code that we know the rules of ourselves; the last row holds to END. 0, -ENOSPC. */
 int cfi_build_rows(struct cfi *cfi, raddr_t start, raddr_t end, const struct cfi_row *row,
 		   size_t count, struct wire_module *out) MUST_USE;
 /* Gives back what is kept about files for the next process that maps them. */
