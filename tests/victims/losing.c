@@ -7,7 +7,7 @@
  *	again		what was lost last is given back (its addresses are known, hidden) and lost once more: the same addresses, other blocks
  *	drop		the list is lost: its first block, and indirectly all others
  *	inside SIZE	a block of which only a pointer to its middle is kept
- *	fork		a child that waits for the same commands, from the file descriptor 3; its pid is printed
+ *	fork FD		a child that waits for the same commands, from that file descriptor; its pid is printed
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -109,20 +109,25 @@ static NOINLINE void inside(size_t size)
 	middle = a + size / 2 + 3;
 }
 
-static void fork_child(void)
+static void fork_child(int fd)
 {
 	pid_t pid = fork();
+	char path[32];
 
-	if (pid)
+	snprintf(path, sizeof(path), "/dev/fd/%d", fd);
+	if (pid) {
 		printf("child %d\n", (int)pid);
-	else if (!freopen("/dev/fd/3", "r", stdin))
+	} else if (!freopen(path, "r", stdin)) {
+		printf("no %s\n", path);
 		_exit(1);
+	}
 }
 
 int main(void)
 {
 	static char line[256], out[256];
 	unsigned long n, size;
+	int fd;
 
 	setvbuf(stdout, out, _IOLBF, sizeof(out));
 	while (fgets(line, sizeof(line), stdin)) {
@@ -136,8 +141,8 @@ int main(void)
 			again();
 		else if (!strcmp(line, "drop\n"))
 			drop();
-		else if (!strcmp(line, "fork\n"))
-			fork_child();
+		else if (sscanf(line, "fork %d", &fd) == 1)
+			fork_child(fd);
 		forget();
 		printf("lost %lu %lu %lu %lu kept %lu %lu\n", lost[0], lost[1], indirect[0], indirect[1],
 		       kept[0], kept[1]);

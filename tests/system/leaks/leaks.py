@@ -207,13 +207,16 @@ def attached():
 
 def tree():
     r, w = os.pipe()
-    a = mt.Launched([VICTIM], pass_fds=[r], preexec_fn=lambda: os.dup2(r, 3))
+    a = mt.Launched([VICTIM], pass_fds=[r])
     try:
         tell(a, 'lose 2 64')
-        a.p.stdin.write(b'fork\n')
+        a.p.stdin.write(b'fork %d\n' % r)
         a.p.stdin.flush()
         # the parent's two lines and the child's, which may be the first
-        child = int(re.search(rb'child (\d+)', b''.join(a.p.stdout.readline() for _ in range(3)))[1])
+        said = b''.join(a.p.stdout.readline() for _ in range(3))
+        if said.count(b'lost') != 2:
+            return mt.fail('a tree: each by itself', f'{said}')
+        child = int(re.search(rb'child (\d+)', said)[1])
         os.write(w, b'lose 7 80\n')
         mt.until(lambda: b'lost' in a.p.stdout.readline(), 30)
         one = a.json('leaks')
