@@ -70,11 +70,3 @@ void space_touch(void *at, size_t len)
 	if (len >= TOUCH_LEAST)
 		madvise((void *)from, to - from, MADV_POPULATE_WRITE);
 }
-
-void space_look(const void *at, size_t len)
-{
-	uint64_t from = (uint64_t)at & ~4095ull, to = ((uint64_t)at + len + 4095) & ~4095ull;
-
-	if (len >= TOUCH_LEAST)
-		madvise((void *)from, to - from, MADV_POPULATE_READ);
-}

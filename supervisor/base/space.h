@@ -11,9 +11,6 @@
 
 #include "base/types.h"
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22 /* Linux 5.14 */
-#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
@@ -33,7 +30,5 @@ bool space_extend(void *at, size_t len, size_t more) MUST_USE;
  * cost a fault else. Where the kernel cannot do that (before Linux 5.14) nothing happens.
  */
 void space_touch(void *at, size_t len);
-/* The same for LEN bytes that are about to be read, of a file. */
-void space_look(const void *at, size_t len);
 
 #endif

@@ -64,14 +64,15 @@ struct build {
 	/* the rule of `last_index`, so that equal neighbours need no search */
 	struct wire_rule last;
 	uint16_t last_index;
-	size_t touched; /* of many rows: whose memory is there */
+	size_t touched; /* the pages of so many rows are there; counted for many rows only */
 };
 
-/*
- * The room for rows begins with few, and doubles; for many it is all that they could need at once,
- * and so many are touched at a time.
- */
-enum { ROWS_FEW = 32768, ROWS_MANY = 131072, ROWS_TOUCHED = 16384 };
+enum {
+	ROWS_FEW = 32768, /* a piece has room for these at first, then for twice as many */
+	/* one that may need more than these gets room for all of them at once, */
+	ROWS_MANY = 131072,
+	ROWS_TOUCHED = 16384, /* whose pages are made for so many at a time */
+};
 
 static bool build_room(struct build *b, size_t room)
 {
@@ -363,8 +364,8 @@ static void build_piece(const struct code *c, struct build *b, unsigned number)
 
 	for (size_t i = from; i < to; i++)
 		most += rows_most(&f[i]);
-	if (most > ROWS_MANY && !build_room(b, most)) /* then it grows as it is filled */
-		b->error = 0;
+	if (most > ROWS_MANY && !build_room(b, most))
+		b->error = 0; /* no memory for all: the room grows as it is filled */
 	for (size_t i = from; i < to && !b->error; i++) {
 		build_gap(b, &gaps, at, f[i].start);
 		if (c->frames->lo + f[i].start == c->entry)
@@ -406,12 +407,10 @@ static int scan_frames(struct callframe_list *list, const struct elf *elf, uint6
 	struct elf_bytes eh, hdr;
 	int rc;
 
-	if (elf_eh_frame(elf, &eh, &hdr) && eh.size <= UINT32_MAX) {
-		space_look(eh.bytes, eh.size);
+	if (elf_eh_frame(elf, &eh, &hdr) && eh.size <= UINT32_MAX)
 		source = (struct callframe_source){ .data = eh.bytes,
 						    .size = eh.size,
 						    .vaddr = eh.vaddr };
-	}
 	rc = callframe_scan(list, &source, lo, hi);
 	if (rc || list->count > 16 || elf_is_go(elf) || !debug_frame(elf, &source))
 		return rc;
@@ -451,7 +450,7 @@ static int build_finish(struct build *b)
 	return 0;
 }
 
-/* ---- pieces, by several threads -------------------------------------------- */
+/* ---- pieces, by several threads ------------------------------------------ */
 
 static void *worker_begin(void *code)
 {

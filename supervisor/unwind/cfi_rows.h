@@ -15,10 +15,10 @@ struct cfi_rules;
 
 /* Rows that follow each other, at least one, with rules numbered on their own. */
 struct rows_piece {
-	uint32_t *offs; /* from `lo`, ascending; each row holds to the next */
-	uint16_t *rule;
-	size_t n, room;
-	struct wire_rule *rules;
+	uint32_t *offs;		 /* from `lo`, ascending; each row holds to the next */
+	uint16_t *rule;		 /* the number of each row's rule */
+	size_t n, room;		 /* rows, and how many there is memory for */
+	struct wire_rule *rules; /* by number; of the piece alone, so that threads share nothing */
 	uint32_t nrules;
 };
 
@@ -42,6 +42,7 @@ struct cfi_row {
 	uint32_t offset; /* of the first one 0; ascending */
 	struct wire_rule rule;
 };
+/* 0 or -ENOMEM. COUNT is not 0. */
 int rows_given(struct rows *rows, uint32_t size, const struct cfi_row *row, size_t count,
 	       struct cfi_rules *scratch) MUST_USE;
 
