@@ -41,8 +41,10 @@ class Terminal:
         return subprocess.run(['tmux', '-L', self.name, *args], env=ENV, capture_output=True, text=True).stdout
 
     def send(self, text):
+        words = []
         for part in re.findall(r'\n|[^\n]+', text):
-            self.tmux('send-keys', *(('Enter',) if part == '\n' else ('-l', re.sub(';$', r'\\;', part))))
+            words += [';', 'send-keys', *(('Enter',) if part == '\n' else ('-l', re.sub(';$', r'\\;', part)))]
+        self.tmux(*words[1:])
 
     def has_size(self):
         """A prompt is made to come again by another size, for a moment."""

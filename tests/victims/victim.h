@@ -46,7 +46,8 @@ struct victim_block {
 #ifdef VICTIM_MAIN
 struct victim_site victim_site[VICTIM_SITES];
 struct victim_block victim_block[VICTIM_BLOCKS];
-unsigned victim_sites;
+unsigned victim_slot[VICTIM_BLOCKS];	/* which of them are or were used: the pages of the others stay untouched */
+unsigned victim_sites, victim_slots;
 long long victim_allocs, victim_frees;
 int victim_lock_word, victim_is_exact, victim_is_quiet;
 char victim_text[1 << 20];
@@ -54,7 +55,8 @@ size_t victim_text_len;
 #else
 extern struct victim_site victim_site[VICTIM_SITES];
 extern struct victim_block victim_block[VICTIM_BLOCKS];
-extern unsigned victim_sites;
+extern unsigned victim_slot[VICTIM_BLOCKS];
+extern unsigned victim_sites, victim_slots;
 extern long long victim_allocs, victim_frees;
 extern int victim_lock_word, victim_is_exact, victim_is_quiet;
 extern char victim_text[1 << 20];
@@ -127,6 +129,8 @@ static VICTIM_UNUSED void victim_book(const char *file, int line, void *p, size_
 	struct victim_block *b = victim_block_of((uintptr_t)p, true);
 	if (b->address == (uintptr_t)p)
 		victim_die("victim: the same address was given twice");
+	if (b->address == 0)
+		victim_slot[victim_slots++] = (unsigned)(b - victim_block);
 	b->address = (uintptr_t)p;
 	b->size = size;
 	b->site = s;
@@ -235,10 +239,11 @@ static VICTIM_UNUSED void victim_report_as(const char *prefix)
 		else
 			victim_say(",%lld,%lld\n", s->total, s->count);
 	}
-	if (live <= 4000)
-		for (unsigned i = 0; i < VICTIM_BLOCKS; i++)
-			if (victim_block[i].address > 1)
-				victim_say("%sexpect block.%#lx %zu\n", prefix, (unsigned long)victim_block[i].address, victim_block[i].size);
+	for (unsigned i = 0; live <= 4000 && i < victim_slots; i++) {
+		const struct victim_block *b = &victim_block[victim_slot[i]];
+		if (b->address > 1)
+			victim_say("%sexpect block.%#lx %zu\n", prefix, (unsigned long)b->address, b->size);
+	}
 	if (victim_is_exact) {
 		victim_say("%sexpect exact 1\n%sexpect status.heap %lld\n%sexpect status.live_blocks %lld\n", prefix, prefix, heap, prefix, live);
 		victim_say("%sexpect status.allocs %lld\n%sexpect status.frees %lld\n", prefix, victim_allocs, prefix, victim_frees);

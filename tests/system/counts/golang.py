@@ -63,7 +63,7 @@ if why:
     mt.skip('small stacks', why)
 else:
     # Hooks there share 32 stacks of mtrun's. Of 200 threads at once, with others busy, more are in a hook.
-    ROUNDS = 20 if mt.SOAK else 6
+    ROUNDS = 20 if mt.SOAK else 2
     def go(_): return mt.run([path, str(ROUNDS)], ask=('status',), env={'GOMAXPROCS': '200'})
     with ThreadPoolExecutor(3) as pool:
         runs = list(pool.map(go, range(99 if mt.SOAK else 3)))

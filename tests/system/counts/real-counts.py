@@ -45,6 +45,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 MTRUN = os.environ.get("MTRUN", os.path.join(TOP, "build", "mtrun"))
 SOAK = os.environ.get("MTRUN_SOAK") == "1"
 TIMEOUT = 1200 if SOAK else 300
+CALLS = "300000" if SOAK else "60000"		# of mix.c
 FIELDS = ("allocs", "frees", "total_allocated", "heap", "live_blocks")
 
 failed = passed = skipped = 0
@@ -371,9 +372,9 @@ def cases(tmp):
             yield Case("c++" + lib, [built("mixpp" + lib)], apart=not lib, extra=(2, 2, 2) if "tcmalloc" in lib else (0, 0, 0))
         else:
             skip("c++" + lib, "no lib" + lib[1:])
-    yield Case("c", [built("mix"), "200000"])
+    yield Case("c", [built("mix"), CALLS])
     if os.path.exists(built("mix-musl")):
-        yield Case("c-musl", [built("mix-musl"), "200000"], preload="count-musl", env={"LD_PRELOAD": ""}, apart=False)
+        yield Case("c-musl", [built("mix-musl"), CALLS], preload="count-musl", env={"LD_PRELOAD": ""}, apart=False)
     if SOAK or len(sys.argv) > 1:
         yield Case("clang-heavy", ["clang++-14", "-O1", "-c", "-o", "h.o", HEAVY], apart=False, tree=True)
         yield Case("g++-heavy", ["g++", "-O1", "-c", "-o", "h.o", HEAVY], apart=False, tree=True)
@@ -392,7 +393,7 @@ def check_static(runner, name, program):
         before = runner.load(runner.status)	# what the libc has at its start
     except AssertionError as e:
         return say(False, name, str(e))
-    case.argv = [program, "300000"]
+    case.argv = [program, CALLS]
     plain = runner.run(case, False, "inert")
     got = runner.run(case, True, "inert")
     try:
