@@ -53,8 +53,9 @@ class Load:
         self.p.stdin.flush()
 
     def answer(self):
-        text = b''
-        while b'-THE-END-\n' not in text:
+        end, text, seen = b'-THE-END-\n', bytearray(), 0
+        while text.find(end, seen) < 0:
+            seen = max(0, len(text) - len(end))
             more = os.read(self.p.stderr.fileno(), 1 << 20)
             if not more:
                 raise RuntimeError('mtrun is gone: ' + text.decode(errors='replace')[-300:])

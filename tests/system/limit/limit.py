@@ -72,7 +72,7 @@ if want.search('fail'):
             if not path:
                 mt.skip(name, mt.build_reason('limit.c', how))
                 continue
-            ops = (10000000 if mt.SOAK else 100000) // threads if how == 'gcc' else 40000 if mt.SOAK else 6000
+            ops = (10000000 if mt.SOAK else 50000) // threads if how == 'gcc' else 40000 if mt.SOAK else 3000
             r = victim(path, threads, 0, 1000000, ops, opts=['--on-limit', 'fail'], ask=('status',), timeout=4 * mt.TIMEOUT)
             b, s = r.books, r.answers.get('status', {})
             bad = [] if r.rc == 0 else [f'status {r.rc}: {r.err[-200:]}']
