@@ -37,6 +37,17 @@ def program(build, what, turns):
     return [exe, what, str(turns)] + ([lib] if 'static' not in build else [])
 
 
+def processor_time():
+    """What all that is left has used, and what of it has ended before."""
+    used = 0
+    for pid in mt.children_of(os.getpid()):
+        try:
+            with open(f'/proc/{pid}/stat') as f:
+                used += sum(map(int, f.read().rsplit(')', 1)[1].split()[11:15]))
+        except OSError:     # it has ended
+            pass
+    return used
+
 
 for i in range(ROUNDS):
     build = BUILDS[i % len(BUILDS)] if i % 2 else 'gcc'
@@ -61,7 +72,7 @@ for i in range(ROUNDS):
         p.wait()
     # what it started is ours now: wait for the end of all of it
     statuses = []
-    end = time.monotonic() + 30
+    used, end = -1, 0
     hung = []
     while True:
         try:
@@ -70,6 +81,8 @@ for i in range(ROUNDS):
             break
         if pid:
             statuses.append(status)
+        elif (now := processor_time()) != used:     # it goes on, however slowly
+            used, end = now, time.monotonic() + 30
         elif time.monotonic() > end:
             hung = mt.children()
             break
@@ -80,15 +93,7 @@ for i in range(ROUNDS):
     with open(out, 'rb') as f:
         text = f.read()
     if hung:
-        info = []
-        for pid in hung:
-            for field in ('wchan', 'syscall'):
-                try:
-                    with open(f'/proc/{pid}/{field}') as f:
-                        info.append(f.read().strip())
-                except OSError:
-                    pass
-        problems.append(f'round {i}: hangs: {info}')
+        problems.append(f'round {i}: hangs: {[line for pid in hung for line in mt.processes(pid)]}')
         for pid in hung:
             mt.kill(pid)
         while mt.children():
