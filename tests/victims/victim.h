@@ -46,7 +46,7 @@ struct victim_block {
 #ifdef VICTIM_MAIN
 struct victim_site victim_site[VICTIM_SITES];
 struct victim_block victim_block[VICTIM_BLOCKS];
-unsigned victim_slot[VICTIM_BLOCKS];	/* which of them are or were used: the pages of the others stay untouched */
+unsigned victim_slot[VICTIM_BLOCKS];	/* those that are or were used: the others' pages stay untouched */
 unsigned victim_sites, victim_slots;
 long long victim_allocs, victim_frees;
 int victim_lock_word, victim_is_exact, victim_is_quiet;

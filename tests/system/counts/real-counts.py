@@ -374,7 +374,8 @@ def cases(tmp):
             skip("c++" + lib, "no lib" + lib[1:])
     yield Case("c", [built("mix"), CALLS])
     if os.path.exists(built("mix-musl")):
-        yield Case("c-musl", [built("mix-musl"), CALLS], preload="count-musl", env={"LD_PRELOAD": ""}, apart=False)
+        yield Case("c-musl", [built("mix-musl"), CALLS], preload="count-musl",
+                   env={"LD_PRELOAD": ""}, apart=False)
     if SOAK or len(sys.argv) > 1:
         yield Case("clang-heavy", ["clang++-14", "-O1", "-c", "-o", "h.o", HEAVY], apart=False, tree=True)
         yield Case("g++-heavy", ["g++", "-O1", "-c", "-o", "h.o", HEAVY], apart=False, tree=True)
