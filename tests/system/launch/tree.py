@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 import mt
 
 mt.need_mtrun()
+FORKED = ('fork', 'clone', 'threads', 'deep', 'many')      # and no exec follows
 
 
 def tree(how, build, rounds=1):
@@ -34,8 +35,8 @@ def tree(how, build, rounds=1):
                 continue
             c = r.child[pid]
             c.messages, c.err, c.rc = r.messages, r.err, 0
-            c.forked = True
-            if how in ('fork', 'clone', 'threads', 'deep') and pid != main and listed[pid].get('ppid') in (None, 0, 1):
+            c.forked = how in FORKED        # else it has executed, and its counts are all its own
+            if c.forked and pid != main and listed[pid].get('ppid') in (None, 0, 1):
                 bad.append(f'ppid of {pid} is {listed[pid].get("ppid")}')
             bad += [f'in {pid}: {b}' for b in mt.compare(c, e, mt.alone(path))]
         if how == 'many':
