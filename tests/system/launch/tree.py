@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 import mt
 
 mt.need_mtrun()
-FORKED = ('fork', 'clone', 'threads', 'deep', 'many')      # and no exec follows
+FORKED = ('fork', 'clone', 'threads', 'deep', 'many')      # children that execute nothing
 
 
 def tree(how, build, rounds=1):
@@ -35,7 +35,7 @@ def tree(how, build, rounds=1):
                 continue
             c = r.child[pid]
             c.messages, c.err, c.rc = r.messages, r.err, 0
-            c.forked = how in FORKED        # else it has executed, and its counts are all its own
+            c.forked = how in FORKED        # one that executed has counts of its own alone
             if c.forked and pid != main and listed[pid].get('ppid') in (None, 0, 1):
                 bad.append(f'ppid of {pid} is {listed[pid].get("ppid")}')
             bad += [f'in {pid}: {b}' for b in mt.compare(c, e, mt.alone(path))]
