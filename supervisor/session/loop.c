@@ -220,6 +220,7 @@ void session_take_signals(struct session *s)
 	struct signalfd_siginfo info;
 
 	while (read(s->signals, &info, sizeof(info)) == sizeof(info)) {
+		s->asking.news += info.ssi_signo != SIGCHLD;
 		s->hung_up |= info.ssi_signo == SIGHUP && info.ssi_code == SI_KERNEL;
 		if (info.ssi_signo == SIGUSR1) {
 			if (s->on_dump)
@@ -364,6 +365,7 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 	struct watch watch[WATCHES];
 	nfds_t watches = s->watches;
 	eventfd_t ignored;
+	uint64_t seen = s->asking.news;
 	bool filling, mute;
 	int64_t nap_us;
 	int stops;
@@ -371,7 +373,7 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 	stops = session_serve_stops(s);
 	session_serve_questions(s);
 	session_serve_handovers(s);
-	*something = stops > 0;
+	*something = s->asking.news != seen;
 	if (session_serve_rings(s) >= recorder_portion(s) / 2 || stops)
 		timeout_ms = 0;
 	if (timeout_ms == 0 && !watches && clock_us() - s->whole_us < WHOLE_US)
@@ -401,15 +403,15 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 		heartbeat_sleeping(false);
 	if (fds[1].revents)
 		eventfd_read(s->bell, &ignored);
-	*something |= fds[0].revents != 0;
 	session_take_signals(s);
-	*something |= session_serve_stops(s) > 0;
+	session_serve_stops(s);
 	session_serve_questions(s);
 	session_serve_rings(s);
 	credible_turn(s);
-	*something |= errors_serve(s);
+	s->asking.news += errors_serve(s);
 	look_for_filters(s);
-	*something |= serve_watches(s, watch, watches, fds + 2);
+	s->asking.news += serve_watches(s, watch, watches, fds + 2);
+	*something = s->asking.news != seen;
 	return 0;
 }
 

@@ -231,7 +231,6 @@ static void run_loop(struct session *s)
 		err = loop_turn(s, ms, &something);
 		session_forget_ended(s);
 		s->serving = false;
-		a->news += something;
 		message_flush();
 		pthread_mutex_lock(&a->lock);
 		a->err = err;
