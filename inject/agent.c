@@ -10,8 +10,11 @@
  * (entry.S), when the blob is all there is. And the only thread of a forked child is sent here, as
  * the child lacks the parts that its parent shares with mtrun. The thread makes the memory files.
  * The supervisor, which follows by system call stops, opens each as soon as it is made, gives it
- * its size and seals that; then the thread maps them. A file without its size means that mtrun is
- * gone: then what was done is undone. At the end the thread serves (service.c).
+ * its size and seals that; then the thread maps the part that its mailbox is in. From there on it
+ * runs without stops, each of which costs two changes of threads. A file without its size means
+ * that mtrun is gone: then what was done is undone. The thread maps the rest, and serves
+ * (service.c). If that cannot be mapped the mailbox says why (MAIL_UNDONE), and the thread waits
+ * until it is told to go, or killed.
  *
  * Each part that grows is the end of a mapping with nothing behind it: the supervisor has chosen
  * such a place. A larger mapping shows more of the same file and keeps its advice (not inherited by
@@ -25,7 +28,8 @@ enum {
 	K_PROT_WRITE = 2,
 	K_MAP_SHARED = 1,
 	K_MAP_FIXED_NOREPLACE = 0x100000,
-	K_SEEK_END = 2
+	K_SEEK_END = 2,
+	K_EEXIST = 17
 };
 enum {
 	K_MFD_CLOEXEC = 1,
@@ -38,29 +42,26 @@ enum {
 
 /* ---- making -------------------------------------------------------------- */
 
-/* A descriptor; negative: there is none, or nobody has given it its size. */
-static long memory_file(long size)
+static long memory_file(void)
 {
-	long fd = sys3(__NR_memfd_create, (long)"mtrun", K_MFD_CLOEXEC | K_MFD_ALLOW_SEALING, 0);
-
-	if (fd >= 0 && sys3(__NR_lseek, fd, 0, K_SEEK_END) != size) {
-		sys3(__NR_close, fd, 0, 0);
-		return -1;
-	}
-	return fd;
+	return sys3(__NR_memfd_create, (long)"mtrun", K_MFD_CLOEXEC | K_MFD_ALLOW_SEALING, 0);
 }
 
-/* LEN bytes at the agent's offset AT, of the file FD, which begins at the offset FROM. */
-static bool map(uint64_t at, uint64_t len, int prot, long fd, uint64_t from)
-{
-	return sys6(__NR_mmap, (long)(AGENT + at), (long)len, prot,
-		    K_MAP_SHARED | K_MAP_FIXED_NOREPLACE, fd,
-		    (long)(at - from)) == (long)(AGENT + at);
-}
+/* Whether somebody has given FD its size. */
+static bool has_size(long fd, long size) { return sys3(__NR_lseek, fd, 0, K_SEEK_END) == size; }
 
 static void unmap(uint64_t at, uint64_t len)
 {
 	sys3(__NR_munmap, (long)(AGENT + at), (long)len, 0);
+}
+
+/* LEN bytes at the agent's offset AT, of the file FD, which begins at the offset FROM. 0 or -errno. */
+static long map(uint64_t at, uint64_t len, int prot, long fd, uint64_t from)
+{
+	long got = sys6(__NR_mmap, (long)(AGENT + at), (long)len, prot,
+			K_MAP_SHARED | K_MAP_FIXED_NOREPLACE, fd, (long)(at - from));
+
+	return got == (long)(AGENT + at) ? 0 : got < 0 ? got : -K_EEXIST;
 }
 
 static void advise(uint64_t at, uint64_t len, int advice)
@@ -68,54 +69,50 @@ static void advise(uint64_t at, uint64_t len, int advice)
 	sys3(__NR_madvise, (long)(AGENT + at), (long)len, advice);
 }
 
-static bool map_process(const struct wire_guard *g, long fd)
-{
-	const int prot = K_PROT_READ | K_PROT_WRITE;
+enum { PROT_SHARED = K_PROT_READ | K_PROT_WRITE };
 
-	if (!map(AGENT_BEACON, g->process, prot, fd, AGENT_BEACON))
-		return false;
-	if (map(AGENT_BIGS, g->bigs, prot, fd, AGENT_BEACON)) {
-		if (map(AGENT_NODES, g->nodes, prot, fd, AGENT_BEACON)) {
-			if (BEACON->magic) /* else the supervisor is gone */
-				return true;
-			unmap(AGENT_NODES, g->nodes);
-		}
-		unmap(AGENT_BIGS, g->bigs);
-	}
-	unmap(AGENT_BEACON, g->process);
-	return false;
+/* All but the part that the mailbox is in. 0, or -errno and nothing is mapped. */
+static long map_rest(const struct wire_guard *g, long process, long tables)
+{
+	const struct {
+		uint64_t at, len, from;
+		long fd;
+		int prot;
+	} part[] = {
+		{ AGENT_BIGS, g->bigs, AGENT_BEACON, process, PROT_SHARED },
+		{ AGENT_NODES, g->nodes, AGENT_BEACON, process, PROT_SHARED },
+		{ AGENT_TABLES, g->rules, AGENT_TABLES, tables, K_PROT_READ },
+		{ AGENT_POOL, g->pool, AGENT_TABLES, tables, K_PROT_READ },
+	};
+	int n = g->rules ? 4 : 2, i = 0;
+	long err = 0;
+
+	for (; i < n && !err; i++)
+		err = map(part[i].at, part[i].len, part[i].prot, part[i].fd, part[i].from);
+	if (err)
+		for (i--; i-- > 0;)
+			unmap(part[i].at, part[i].len);
+	return err;
 }
 
-static bool map_tables(const struct wire_guard *g, long fd)
+/* Returns whether the mailbox is there; then *ERR says whether the rest is. */
+static bool make(const struct wire_guard *g, long *err)
 {
-	if (!map(AGENT_TABLES, g->rules, K_PROT_READ, fd, AGENT_TABLES))
-		return false;
-	if (map(AGENT_POOL, g->pool, K_PROT_READ, fd, AGENT_TABLES))
-		return true;
-	unmap(AGENT_TABLES, g->rules);
-	return false;
-}
+	long process = memory_file(), tables = process >= 0 && g->rules ? memory_file() : -1;
+	bool made = process >= 0 && (tables >= 0 || !g->rules) &&
+		    !map(AGENT_BEACON, g->process, PROT_SHARED, process, AGENT_BEACON);
 
-static bool make(const struct wire_guard *g)
-{
-	long process = memory_file(FILE_PROCESS), tables = -1;
-	bool made;
-
-	if (process < 0)
-		return false;
-	if (g->rules)
-		tables = memory_file(FILE_TABLES);
-	made = (!g->rules || (tables >= 0 && map_tables(g, tables)));
-	if (made && !map_process(g, process)) {
+	if (made && !(has_size(process, FILE_PROCESS) &&
+		      (!g->rules || has_size(tables, FILE_TABLES)) && BEACON->magic)) {
+		unmap(AGENT_BEACON, g->process); /* the supervisor is gone */
 		made = false;
-		if (g->rules) {
-			unmap(AGENT_TABLES, g->rules);
-			unmap(AGENT_POOL, g->pool);
-		}
 	}
+	if (made)
+		*err = map_rest(g, process, tables);
 	if (tables >= 0)
 		sys3(__NR_close, tables, 0, 0);
-	sys3(__NR_close, process, 0, 0);
+	if (process >= 0)
+		sys3(__NR_close, process, 0, 0);
 	return made;
 }
 
@@ -124,9 +121,15 @@ bool arrive(void);
 bool arrive(void)
 {
 	const struct wire_guard g = *(const struct wire_guard *)GUARD;
+	long err;
 
-	if (!make(&g))
+	if (!make(&g, &err))
 		return false;
+	if (err) {
+		mail_undone(&PROC->mail, err);
+		unmap(AGENT_BEACON, g.process);
+		return false;
+	}
 	advise(AGENT_BEACON, g.process, K_MADV_DONTFORK);
 	advise(AGENT_BIGS, g.bigs, K_MADV_DONTFORK);
 	advise(AGENT_NODES, g.nodes, K_MADV_DONTFORK);

@@ -132,15 +132,22 @@ uint64_t hook_leak_check(uint64_t a, uint64_t b, uint64_t c, const struct wire_h
 	return ret;
 }
 
-/* ld.so tells a debugger that the list of objects has changed. The real function is empty. */
+/*
+ * ld.so tells a debugger that the list of objects has changed, or is about to: then it tells once
+ * more when that is done. The real function is empty.
+ */
 uint64_t hook_debug_state(uint64_t *a, const struct wire_hook *h, const struct entry *e)
 {
-	struct wire_thread *t = thread_calling();
+	const uint32_t *loading = (const uint32_t *)load(&PROC->loading);
+	struct wire_thread *t;
 	uint64_t mark;
 
 	(void)a;
 	(void)h;
 	(void)e;
+	if (loading && load(loading))
+		return 0;
+	t = thread_calling();
 	if (!t)
 		return 0;
 	mark = t->mark;

@@ -104,6 +104,14 @@ bool mail_serve(struct wire_mail *mail)
 	}
 }
 
+void mail_undone(struct wire_mail *mail, long err)
+{
+	mail->answer = (uint64_t)err;
+	store(&mail->state, MAIL_UNDONE);
+	sys6(__NR_futex, (long)&mail->state, FUTEX_WAKE, 1, 0, 0, 0);
+	mail_serve(mail);
+}
+
 /* Reached from entry_service. */
 void service(uint64_t mask);
 void service(uint64_t mask)

@@ -156,7 +156,8 @@ struct wire_process {
 	_Alignas(64) uint64_t ticket; /* tickets given out */
 	uint64_t pad1[7];
 	uint64_t signal_head; /* how many of handlers' events were made ready */
-	uint64_t pad3;
+	/* where ld.so says that it is in the middle of loading or unloading; 0: not known */
+	uint64_t loading;
 	/* system calls of ours that are under way: seccomp waits for them */
 	uint32_t calls;
 	uint32_t no_slot;      /* events lost: all thread slots, or all of `stack`, were taken */

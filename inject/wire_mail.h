@@ -16,9 +16,10 @@
  * reply. A hook does not wait for ever (inject/patience.c): it takes its question back by
  * MAIL_IDLE. Each question has a turn, in the bits above MAIL_STATE, so that an answer that comes
  * too late is not taken for that of the next one. The turn is 0 where the supervisor has sent the
- * thread.
+ * thread. MAIL_UNDONE: a thread that was to make the agent's parts could not, and has undone what
+ * it did; `answer` is -errno; it waits for MAIL_GO.
  */
-enum wire_mail_state { MAIL_IDLE, MAIL_ASKED, MAIL_WORK, MAIL_DONE, MAIL_GO };
+enum wire_mail_state { MAIL_IDLE, MAIL_ASKED, MAIL_WORK, MAIL_DONE, MAIL_GO, MAIL_UNDONE };
 #define MAIL_STATE 0xffu  /* of `state`: enum wire_mail_state */
 #define MAIL_TURN  0x100u /* added for each question */
 enum wire_what {

@@ -31,9 +31,9 @@
  * unused zero bytes of a page that is executable already: behind the vdso, ld.so or the program.
  * One PTRACE_SETREGS sends the thread there. It maps the agent's private part; system call stops
  * tell us so; we write the trampoline there, and the thread goes on in it (inject/agent.c): it
- * makes the memory files, each of which we open as it is made, maps them, and is in the service
- * loop. There is no breakpoint: if mtrun dies, the thread finds a file without its size, unmaps
- * what is there, restores its registers and returns.
+ * makes the memory files, each of which we open as it is made, maps them, the last parts without
+ * our watching, and is in the service loop. There is no breakpoint: if mtrun dies, the thread finds
+ * a file without its size, unmaps what is there, restores its registers and returns.
  *
  * A program that runs (attach.c): any of its threads is sent that way, and is put back where it was
  * at once (stub.c); hooks and tables are made ready while the program runs. When we leave
@@ -231,8 +231,8 @@ static int await_mapping(const struct process *p, struct stub_run *l, uint64_t o
 }
 
 /*
- * The thread is in arrive() (inject/agent.c), before its first call. Follows it until all parts are
- * mapped.
+ * The thread is in arrive() (inject/agent.c), before its first call. Follows it until the part that
+ * its mailbox is in is mapped. It says there how the rest went.
  */
 static int follow(struct process *p, struct stub_run *l, const struct wire_guard *g,
 		  struct nodes *elder)
@@ -242,24 +242,12 @@ static int follow(struct process *p, struct stub_run *l, const struct wire_guard
 
 	if (!err)
 		err = take_process(p, ret, g, elder);
-	if (!err)
-		err = stub_call(l, &ret); /* lseek */
 	if (!err && g->rules) {
 		err = stub_call(l, &ret); /* memfd_create */
 		if (!err)
 			err = take_tables(p, ret, g);
-		if (!err)
-			err = stub_call(l, &ret);
-		if (!err)
-			err = await_mapping(p, l, AGENT_TABLES);
-		if (!err)
-			err = await_mapping(p, l, AGENT_POOL);
 	}
-	if (!err)
-		err = await_mapping(p, l, AGENT_BEACON);
-	if (!err)
-		err = await_mapping(p, l, AGENT_BIGS);
-	return err ? err : await_mapping(p, l, AGENT_NODES);
+	return err ? err : await_mapping(p, l, AGENT_BEACON);
 }
 
 /* Writes the trampoline, and an empty journal, whose magic says that it is ours and which version. */
@@ -472,6 +460,7 @@ static void wire_inherit(struct wire_process *to, const struct wire_process *fro
 	to->libc_start = from->libc_start;
 	to->libc_size = from->libc_size;
 	to->errno_location = from->errno_location;
+	to->loading = from->loading;
 	large_copy(to, from);
 }
 

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -168,6 +170,18 @@ static void find_errno(struct wire_process *w, const struct module *m)
 		__atomic_store_n(&w->errno_location, m->bias + symbol.value, __ATOMIC_RELEASE);
 }
 
+/* The state that ld.so shows to debuggers: `r_state` of <link.h>'s struct r_debug. */
+static void find_loading(struct wire_process *w, const struct module *m)
+{
+	struct elf_symbol symbol;
+	size_t cursor = 0;
+
+	if (elf_find(m->elf, "_r_debug", &cursor, &symbol) && symbol.size >= sizeof(struct r_debug))
+		__atomic_store_n(&w->loading,
+				 m->bias + symbol.value + offsetof(struct r_debug, r_state),
+				 __ATOMIC_RELEASE);
+}
+
 static int plant_all(struct process *p, const struct plant_ops *ops,
 		     const struct agent_settings *settings)
 {
@@ -202,6 +216,7 @@ static int plant_all(struct process *p, const struct plant_ops *ops,
 				message_verbose(
 					1, "libraries that %d loads later are not supervised: %s",
 					p->pid, strerror(-err));
+			find_loading(p->wire, m);
 		}
 		find_libc(p->wire, m);
 		find_errno(p->wire, m);

@@ -28,15 +28,28 @@ static uint32_t mail_state(const struct wire_mail *mail)
 	return __atomic_load_n(&mail->state, __ATOMIC_ACQUIRE);
 }
 
-/* Sets MAIL's state and wakes the thread. -ETIMEDOUT: it does not wait for us any more. */
+/* Why the thread could not make the agent's parts. */
+static int undone(const struct wire_mail *mail)
+{
+	int64_t err = (int64_t)__atomic_load_n(&mail->answer, __ATOMIC_RELAXED);
+
+	return err < 0 && err >= -4095 ? (int)err : -EIO;
+}
+
+/*
+ * Sets MAIL's state and wakes the thread. -ETIMEDOUT: it does not wait for us any more. What could
+ * not make the agent's parts does no work: that error.
+ */
 static int post(struct wire_mail *mail, uint32_t state)
 {
 	uint32_t was = mail_state(mail);
 
-	do
+	do {
 		if (was >= MAIL_TURN && (was & MAIL_STATE) == MAIL_IDLE)
 			return -ETIMEDOUT;
-	while (!__atomic_compare_exchange_n(&mail->state, &was, (was & ~MAIL_STATE) | state, false,
+		if ((was & MAIL_STATE) == MAIL_UNDONE && state != MAIL_GO)
+			return undone(mail);
+	} while (!__atomic_compare_exchange_n(&mail->state, &was, (was & ~MAIL_STATE) | state, false,
 					    __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE));
 	futex_wake(&mail->state);
 	return 0;
@@ -102,6 +115,8 @@ static int await_done(const struct process *p, struct wire_mail *mail, pid_t tid
 
 		if ((state & MAIL_STATE) == MAIL_DONE || (state & MAIL_STATE) == MAIL_IDLE)
 			return 0;
+		if ((state & MAIL_STATE) == MAIL_UNDONE)
+			return undone(mail);
 		if (heartbeat_ms() > end)
 			return -ETIMEDOUT;
 		if (syscall(SYS_futex, &mail->state, FUTEX_WAIT, state, &nap, NULL, 0) < 0 &&
