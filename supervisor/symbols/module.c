@@ -235,20 +235,13 @@ static unsigned roles_by_name(const struct elf *elf, const char *path)
 	return roles;
 }
 
-/* What the kernel told the new program: where its entry and its ld.so are. */
-struct auxv {
-	raddr_t entry, base;
-};
-
-static void auxv_read(struct auxv *aux, pid_t pid)
+static void auxv_read(struct modules_auxv *aux, pid_t pid)
 {
 	Elf64_auxv_t entry;
 	char text[4096];
 	ssize_t n = patient_file(pid, "auxv", text, sizeof(text));
 
-	memset(aux, 0, sizeof(*aux));
-	if (n < 0)
-		return;
+	*aux = (struct modules_auxv){ .known = n >= 0 };
 	for (ssize_t at = 0; at + (ssize_t)sizeof(entry) <= n; at += (ssize_t)sizeof(entry)) {
 		memcpy(&entry, text + at, sizeof(entry));
 		if (entry.a_type == AT_ENTRY)
@@ -258,7 +251,7 @@ static void auxv_read(struct auxv *aux, pid_t pid)
 	}
 }
 
-static unsigned roles_of(const struct module *m, const struct auxv *aux)
+static unsigned roles_of(const struct module *m, const struct modules_auxv *aux)
 {
 	unsigned roles = roles_by_name(m->elf, m->path);
 
@@ -284,7 +277,7 @@ static void module_free(struct module *m)
 }
 
 static struct module *module_new(pid_t pid, struct outside *from, const struct span *s,
-				 const struct auxv *aux)
+				 const struct modules_auxv *aux)
 {
 	struct module *m = calloc(1, sizeof(*m));
 	const uint8_t *id;
@@ -458,8 +451,7 @@ struct update {
 	struct outside *from;
 	uint32_t node;
 	struct places places;
-	struct auxv aux; /* read once it is needed */
-	bool have_aux;
+	bool asked; /* for its auxiliary vector */
 	struct module **fresh; /* new and revived ones, from the lowest on */
 	size_t nfresh, room;
 };
@@ -468,10 +460,10 @@ static struct module *append_span(struct update *u, const struct span *s)
 {
 	struct module *m;
 
-	if (!u->have_aux)
-		auxv_read(&u->aux, u->pid);
-	u->have_aux = true;
-	m = module_new(u->pid, u->from, s, &u->aux);
+	if (!u->list->aux.known && !u->asked)
+		auxv_read(&u->list->aux, u->pid);
+	u->asked = true;
+	m = module_new(u->pid, u->from, s, &u->list->aux);
 	if (!m || append(u->list, m) < 0) {
 		module_free(m);
 		return NULL;
@@ -540,7 +532,7 @@ int modules_update(struct modules *list, pid_t pid, struct outside *from, const 
 
 int modules_recorded(struct modules *list, struct outside *from, const struct maps *maps)
 {
-	const struct auxv nothing = { 0 };
+	const struct modules_auxv nothing = { .known = true };
 	struct module *m;
 	struct span s;
 	size_t i = 0;
@@ -630,7 +622,7 @@ int modules_add(struct modules *list, const struct module *m)
 
 int modules_copy(struct modules *to, const struct modules *from)
 {
-	struct modules list = { 0 };
+	struct modules list = { .aux = from->aux };
 	struct module *m;
 
 	for (size_t i = 0; i < from->count; i++) {

@@ -43,10 +43,17 @@ struct module {
 	struct elf *elf;
 };
 
+/* What the kernel told the new program: where its entry and its ld.so are. */
+struct modules_auxv {
+	raddr_t entry, base;
+	bool known; /* else it is read when it is needed */
+};
+
 struct modules {
 	size_t count;
 	struct module **module;		 /* in order of appearance, unmapped ones included */
 	struct module_order *by_address; /* as modules_find() looks them up */
+	struct modules_auxv aux;
 };
 
 struct maps;
