@@ -29,6 +29,9 @@ if nm "$MTRUN" | grep -q -e __asan_init -e __tsan_init -e __ubsan_handle -e __gc
 else
 	! printf '%s\n' "$headers" | grep -q -e INTERP -e DYNAMIC
 	result static $? "$MTRUN is a dynamic executable"
+	nm -u "$MTRUN_BUILD"/supervisor/*/*.o >"$dir/log" &&
+		grep -q '__stack_chk_fail$' "$dir/log" && grep -q '__mem[a-z]*_chk$' "$dir/log"
+	result "overflows are looked for" $? "no stack protector, or no _FORTIFY_SOURCE, in supervisor/"
 fi
 ! printf '%s\n' "$headers" | grep -q 'RWE'
 result "no segment writable and executable" $? "readelf -l"
