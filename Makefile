@@ -29,7 +29,8 @@ CFLAGS ?=
 # _FORTIFY_SOURCE needs -O.)
 FORTIFY = $(if $(filter -O1 -O2 -O3 -Os,$(OPT) $(CFLAGS)),-D_FORTIFY_SOURCE=3)
 HARDEN = $(if $(SAN)$(COV)$(findstring fsanitize,$(OPT)),,-fstack-protector-strong $(FORTIFY))
-ALL_CFLAGS = $(CSTD) $(OPT) $(HARDEN) $(WARN) -DMTRUN_VERSION='"$(VERSION)"' $(LIB_CFLAGS) $(MODE_CFLAGS) -iquote supervisor -iquote . -I$(B) $(CFLAGS)
+ALL_CFLAGS = $(CSTD) $(OPT) $(HARDEN) $(WARN) $(NAMED_CFLAGS) $(CFLAGS)
+NAMED_CFLAGS = -DMTRUN_VERSION='"$(VERSION)"' $(LIB_CFLAGS) $(MODE_CFLAGS) -iquote supervisor -iquote . -I$(B)
 
 ifneq ($(SAN)$(COV),)
 MODE_CFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all $(if $(findstring thread,$(SAN)),$(if $(findstring clang,$(CC)),,-Wno-tsan))) $(if $(COV),--coverage)

@@ -11,10 +11,10 @@
  * the child lacks the parts that its parent shares with mtrun. The thread makes the memory files.
  * The supervisor, which follows by system call stops, opens each as soon as it is made, gives it
  * its size and seals that; then the thread maps the part that its mailbox is in. From there on it
- * runs without stops, each of which costs two changes of threads. A file without its size means
- * that mtrun is gone: then what was done is undone. The thread maps the rest, and serves
- * (service.c). If that cannot be mapped the mailbox says why (MAIL_UNDONE), and the thread waits
- * until it is told to go, or killed.
+ * runs without stops: each costs two context switches. A file without its size means that mtrun is
+ * gone: then what was done is undone. The thread maps the rest, and serves (service.c). If that
+ * cannot be mapped the mailbox says why (MAIL_UNDONE), and the thread waits until it is told to go,
+ * or killed.
  *
  * Each part that grows is the end of a mapping with nothing behind it: the supervisor has chosen
  * such a place. A larger mapping shows more of the same file and keeps its advice (not inherited by

@@ -451,7 +451,7 @@ struct update {
 	struct outside *from;
 	uint32_t node;
 	struct places places;
-	bool asked; /* for its auxiliary vector */
+	bool asked;	       /* for its auxiliary vector */
 	struct module **fresh; /* new and revived ones, from the lowest on */
 	size_t nfresh, room;
 };

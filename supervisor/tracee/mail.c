@@ -28,12 +28,19 @@ static uint32_t mail_state(const struct wire_mail *mail)
 	return __atomic_load_n(&mail->state, __ATOMIC_ACQUIRE);
 }
 
-/* Why the thread could not make the agent's parts. */
+/*
+ * Why the thread could not make the agent's parts, of what mmap(2) may say: other errors would mean
+ * something else to our callers, and the program can write what it likes there. (-EAGAIN: too much
+ * memory is locked.)
+ */
 static int undone(const struct wire_mail *mail)
 {
-	int64_t err = (int64_t)__atomic_load_n(&mail->answer, __ATOMIC_RELAXED);
-
-	return err < 0 && err >= -4095 ? (int)err : -EIO;
+	switch ((int64_t)__atomic_load_n(&mail->answer, __ATOMIC_RELAXED)) {
+	case -ENOMEM:
+	case -EAGAIN: return -ENOMEM;
+	case -EEXIST: return -EEXIST;
+	default: return -EIO;
+	}
 }
 
 /*
@@ -49,8 +56,8 @@ static int post(struct wire_mail *mail, uint32_t state)
 			return -ETIMEDOUT;
 		if ((was & MAIL_STATE) == MAIL_UNDONE && state != MAIL_GO)
 			return undone(mail);
-	} while (!__atomic_compare_exchange_n(&mail->state, &was, (was & ~MAIL_STATE) | state, false,
-					    __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE));
+	} while (!__atomic_compare_exchange_n(&mail->state, &was, (was & ~MAIL_STATE) | state,
+					      false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE));
 	futex_wake(&mail->state);
 	return 0;
 }

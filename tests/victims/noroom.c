@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * noroom.c - children that may map less than their parent has mapped: less by nothing, by STEP bytes, and so on, in all TIMES.
- * Prints how many ended as they should, and the longest time that one took, in ms.
+ * noroom.c STEP TIMES - children that may map less than their parent has mapped: less by nothing, by
+ * STEP bytes, and so on. Prints how many ended as they should, and the longest that one took, in ms.
  */
 #include <stdio.h>
 #include <stdlib.h>
