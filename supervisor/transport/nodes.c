@@ -125,11 +125,21 @@ uint32_t nodes_root(struct nodes *n)
 	return id;
 }
 
-/* The one of N and its elders that has NODE; NULL: there is no such node. */
-static struct nodes *owner(struct nodes *n, uint32_t node)
+/* The one of N and its elders whose NODE would be; NULL: it is below them all. */
+static struct nodes *holder(struct nodes *n, uint32_t node)
 {
 	while (n && node < n->base)
 		n = n->elder;
+	return n;
+}
+
+/*
+ * The one that has NODE; NULL: there is no such node. The target can make that so at any time, also
+ * for a node that was there a moment ago.
+ */
+static struct nodes *owner(struct nodes *n, uint32_t node)
+{
+	n = holder(n, node);
 	return n && node && node < nodes_count(n) && reach(n, node) ? n : NULL;
 }
 
@@ -159,7 +169,7 @@ static uint32_t depth_of(struct nodes *n, uint32_t node)
 		depth = TOO_DEEP;
 	while (len-- > 0) {
 		depth = depth >= DEEPEST ? TOO_DEEP : depth + 1;
-		owner(n, way[len])->depth[way[len]] = (uint16_t)depth;
+		holder(n, way[len])->depth[way[len]] = (uint16_t)depth;
 	}
 	return depth;
 }

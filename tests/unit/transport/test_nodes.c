@@ -2,6 +2,7 @@
 /* test_nodes.c - ways out of stacks, as written by hooks and by a program that writes what it likes. */
 #include "transport/nodes.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -116,10 +117,40 @@ static void test_rewritten(void)
 	end(n);
 }
 
+static bool counting;
+
+static void *count_at_random(void *most)
+{
+	for (uint32_t i = 1; __atomic_load_n(&counting, __ATOMIC_RELAXED);
+	     i = i * 1103515245 + 12345)
+		__atomic_store_n(&wire->nodes, (i >> 8) % *(const uint32_t *)most,
+				 __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/* The number of nodes changes while they are asked about. */
+static void test_counted_anew(void)
+{
+	uint32_t most = 500000;
+	struct nodes *n = begin(NULL, most);
+	pthread_t t;
+
+	for (uint32_t i = 1; i + 500 <= most; i += 500)
+		chain(i, 500, 0);
+	counting = true;
+	CHECK_EQ(pthread_create(&t, NULL, count_at_random, &most), 0);
+	for (uint32_t i = 500; i < most; i += 500)
+		CHECK(way_out(n, i) <= 500);
+	__atomic_store_n(&counting, false, __ATOMIC_RELAXED);
+	pthread_join(t, NULL);
+	end(n);
+}
+
 int main(void)
 {
 	RUN(test_as_written);
 	RUN(test_too_deep);
 	RUN(test_rewritten);
+	RUN(test_counted_anew);
 	return test_status();
 }
