@@ -125,6 +125,8 @@ bool arrive(void)
 
 	if (!make(&g, &err))
 		return false;
+	if (g.rules) /* before it serves: whoever finds mtrun gone disarms the hooks */
+		sys3(__NR_mprotect, (long)AGENT, 4096, K_PROT_READ | K_PROT_WRITE);
 	if (err) {
 		mail_undone(&PROC->mail, err);
 		unmap(AGENT_BEACON, g.process);
@@ -139,7 +141,6 @@ bool arrive(void)
 	if (g.rules) {
 		advise(AGENT_TABLES, g.rules, K_MADV_DONTDUMP);
 		advise(AGENT_POOL, g.pool, K_MADV_DONTDUMP);
-		sys3(__NR_mprotect, (long)AGENT, 4096, K_PROT_READ | K_PROT_WRITE);
 		advise(AGENT_GUARD, 4096, K_MADV_WIPEONFORK);
 	}
 	mail_serve(&PROC->mail);
