@@ -204,7 +204,8 @@ void stacks_forget(uint64_t lo, uint64_t hi);
 
 /* service.c */
 bool mail_serve(struct wire_mail *mail); /* until MAIL_GO; false: mtrun is gone, or does nothing */
-void mail_undone(struct wire_mail *mail, long err); /* MAIL_UNDONE; until then, too */
+/* says MAIL_UNDONE and why, then waits as mail_serve() does */
+void mail_undone(struct wire_mail *mail, long err);
 /* blocks all, and single steps; returns the mask that was, and whether there were such */
 uint64_t signals_block(void);
 void signals_restore(uint64_t was);

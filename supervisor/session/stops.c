@@ -518,10 +518,31 @@ static void on_stop(struct session *s, struct thread *t, bool group)
 	t->group = group;
 }
 
+/*
+ * Whether askers are to be told of E, which T is stopped for, at once. What happens at each start
+ * of a child they see some milliseconds later: otherwise they would be woken for each step of it,
+ * and the loop would wait for them.
+ */
+static bool is_news(const struct session *s, const struct event *e, const struct thread *t)
+{
+	const struct process *p = t ? t->process : NULL;
+
+	switch (e->kind) {
+	case EVENT_SIGNAL:
+	case EVENT_FORK:
+	case EVENT_VFORK:
+	case EVENT_CLONE: return false;
+	case EVENT_STOP: return t && t->state != THREAD_NEW;
+	case EVENT_EXEC: return p && p == s->main;
+	default: return true;
+	}
+}
+
 static void handle(struct session *s, const struct event *e)
 {
 	struct thread *t = thread_find(s, e->tid);
 
+	s->asking.news += is_news(s, e, t);
 	if (!t) {
 		on_unannounced(s, e);
 		return;
@@ -602,26 +623,6 @@ static void nobody_left(struct session *s)
 	s->held = 0;
 }
 
-/*
- * Whether askers are to be told of E, which T is stopped for, at once. What happens at each start
- * of a child they see some milliseconds later: otherwise they would be woken for each step of it,
- * and the loop would wait for them.
- */
-static bool is_news(const struct session *s, const struct event *e, const struct thread *t)
-{
-	const struct process *p = t ? t->process : NULL;
-
-	switch (e->kind) {
-	case EVENT_SIGNAL:
-	case EVENT_FORK:
-	case EVENT_VFORK:
-	case EVENT_CLONE: return false;
-	case EVENT_STOP: return t && t->state != THREAD_NEW;
-	case EVENT_EXEC: return p && p == s->main;
-	default: return true;
-	}
-}
-
 /* Children that come as fast as they are served must not keep the rings from being read. */
 #define STOPS_US 10000u
 
@@ -634,7 +635,6 @@ int session_serve_stops(struct session *s)
 
 	s->serving = true;
 	while ((!n || clock_us() < end) && (got = tracer_next(&e)) == 1) {
-		s->asking.news += is_news(s, &e, thread_find(s, e.tid));
 		handle(s, &e);
 		n++;
 	}
