@@ -26,6 +26,14 @@
  * exact: the leases are closed and collected, and we wait for the rings, for held events, and for
  * threads that are keeping books (a moment). A request that does not fit then crosses the limit.
  *
+ * The program goes on meanwhile, so what was read before the ring and after it may not belong
+ * together. Two things can be counted twice. An event that was settled while we read: then
+ * `settled` is another one afterwards. A block whose release has been credited, and charged again,
+ * while we read, so that we know of the new one and not of the release yet: only the thread of an
+ * open lease does that, so every lease is closed for a verdict, also one that has nothing left. If
+ * a thread keeps no books, its lease was closed before the rings were read, and its `settled` is
+ * what it was, then all events that the rings had from it are settled, and counted once.
+ *
  * A collected lease is no more than what its thread has charged. The hook marks itself busy, then
  * reads `given`, then stores `charged`; so after `given` was closed and a barrier passed, a thread
  * that is not busy has seen it closed, or has stored what it charged.
@@ -60,7 +68,13 @@ struct lease {
 	uint64_t waited_ms;	/* how long it has been waiting, by steps of STEP_MS at most */
 	uint64_t answer, ahead; /* what was last granted; 0 if that was refused */
 	bool handler;		/* ... to a handler */
-	bool closed;		/* `given` is 0 over there */
+	/*
+	 * OPEN: its thread may charge what `given` says over there, and what it frees. CLOSED:
+	 * `given` is 0 there, but the thread may not have seen that yet. COLLECTED: it charges
+	 * nothing without asking, and what it has charged is known.
+	 */
+	enum { COLLECTED, OPEN, CLOSED } state;
+	bool unsettled; /* of HANDLERS: an event may be in the ring that is not settled yet */
 };
 
 static inline uint64_t load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
@@ -126,12 +140,22 @@ static uint64_t charged(const struct lease *l, const struct wire_thread *t)
  * Takes back what is left of a lease. Its thread stands still, or the lease is closed and the
  * thread is not keeping books.
  */
-static void take_back(struct lease *l, const struct wire_thread *t)
+static void take_back(struct lease *l, struct wire_thread *t)
 {
+	store64(&t->given, 0);
 	look_credited(l, t);
 	l->charged = charged(l, t);
 	l->given = l->charged > l->credited ? l->charged - l->credited : 0;
-	l->closed = false;
+	l->state = COLLECTED;
+}
+
+/* Gives the slot's thread what its lease says, by which it may go on without asking. */
+static void open_lease(struct process *p, uint32_t slot)
+{
+	struct lease *l = &p->limit.lease[slot];
+
+	store64(&p->wire->thread[slot].given, l->given);
+	l->state = OPEN;
 }
 
 int limit_switch(struct process *p, unsigned count)
@@ -161,8 +185,10 @@ void limit_lift(struct process *p)
 void limit_close(struct process *p)
 {
 	for (uint32_t i = 0, n = slots(p); i < n; i++) {
+		if (p->limit.lease[i].state != OPEN)
+			continue;
 		store64(&p->wire->thread[i].given, 0);
-		p->limit.lease[i].closed = true;
+		p->limit.lease[i].state = CLOSED;
 	}
 	p->limit.fenced = false;
 }
@@ -179,7 +205,6 @@ void limit_thread_gone(struct process *p, uint64_t fs)
 
 		if (load64(&t->fs) != fs)
 			continue;
-		store64(&t->given, 0);
 		take_back(l, t);
 		l->settled = l->charged;
 		store64(&t->charged, l->charged);
@@ -230,28 +255,33 @@ static bool interrupted(struct process *p, const struct room_question *q, uint32
 /* Collects the lease of an interrupted() thread, which will find nothing more given. */
 static void collect_interrupted(struct process *p, uint32_t slot)
 {
-	const struct wire_thread *t = &p->wire->thread[slot];
+	struct wire_thread *t = &p->wire->thread[slot];
 	struct lease *l = &p->limit.lease[slot];
-	uint64_t charging = load64(&t->charging), had = most(l);
+	uint64_t charging = load64(&t->charging), settles = load64(&t->settles), had = most(l);
 
-	store64(&p->wire->thread[slot].given, 0);
 	take_back(l, t);
 	if (charging > l->charged && charging <= had)
 		l->given = charging > l->credited ? charging - l->credited : 0;
-	else if (load64(&t->head) > load64(&t->settles) && taken(p, slot))
+	else if (load64(&t->head) > settles && stream_taken(p->stream, slot) > settles)
 		l->settled = l->charged;
 }
 
-static void collect(struct process *p, const struct room_question *q)
+/* Returns whether a lease was collected that was open as the rings were read. */
+static bool collect(struct process *p, const struct room_question *q)
 {
+	bool was_open = false;
+
 	for (uint32_t i = 0, n = slots(p); i < n; i++) {
 		struct lease *l = &p->limit.lease[i];
 
-		if (interrupted(p, q, i))
+		if (interrupted(p, q, i)) {
+			was_open |= l->state == OPEN || (l->state == CLOSED && !p->limit.fenced);
 			collect_interrupted(p, i);
-		else if (p->limit.fenced && l->closed && !busy(&p->wire->thread[i]))
+		} else if (p->limit.fenced && l->state == CLOSED && !busy(&p->wire->thread[i])) {
 			take_back(l, &p->wire->thread[i]);
+		}
 	}
+	return was_open;
 }
 
 /* ---- what is allocated --------------------------------------------------- */
@@ -259,13 +289,16 @@ static void collect(struct process *p, const struct room_question *q)
 static void look(struct process *p)
 {
 	struct lease *l = p->limit.lease;
+	uint64_t head;
 
 	for (uint32_t i = 0, n = slots(p); i < n; i++) {
 		l[i].settled_seen = load64(&p->wire->thread[i].settled);
 		l[i].head_seen = load64(&p->wire->thread[i].head);
 	}
+	head = l[HANDLERS].head_seen;
 	l[HANDLERS].settled_seen = load64(&p->wire->signal_settled);
 	l[HANDLERS].head_seen = load64(&p->wire->signal_head);
+	l[HANDLERS].unsettled |= l[HANDLERS].head_seen != head;
 }
 
 /* Counts what look() saw settled, if the stream has its events. Returns whether it has all. */
@@ -389,42 +422,53 @@ static uint64_t waited(struct lease *l, uint64_t ms)
 }
 
 /*
- * Whether another thread may change the result at any moment: it keeps books, or is in a realloc,
- * of which both blocks are counted.
+ * Whether the thread of SLOT may change the result at any moment, or has changed it since look():
+ * it keeps books, it has settled something, or it is in a realloc, of which both blocks are counted
+ * (RESIZING: there is one).
+ */
+static bool acts(struct process *p, const struct room_question *q, uint32_t slot, bool resizing)
+{
+	const struct wire_thread *t = &p->wire->thread[slot];
+	const struct lease *l = &p->limit.lease[slot];
+	bool stands = slot == q->slot || load64(&t->fs) <= 1 || interrupted(p, q, slot);
+
+	if (!stands && busy(t))
+		return true;
+	if (load64(&t->settled) != l->settled_seen) /* after the look at its mark */
+		return true;
+	return !stands && resizing && load64(&t->mark) && !asks(t) && most(l) != l->settled;
+}
+
+/*
+ * Whether anybody acts. What a handler was granted is counted twice between its event and its
+ * settlement; nothing tells where it is, but that it has written an event.
  */
 static bool others_act(struct process *p, const struct room_question *q, uint64_t waited_ms)
 {
-	bool resizing = ledger_resizing(p->ledger) && waited_ms < CALL_MS;
+	struct lease *handlers = &p->limit.lease[HANDLERS];
+	bool call = waited_ms < CALL_MS;
 
-	for (uint32_t i = 0, n = slots(p); i < n; i++) {
-		const struct wire_thread *t = &p->wire->thread[i];
-		const struct lease *l = &p->limit.lease[i];
-
-		if (i == q->slot || load64(&t->fs) <= 1 || !load64(&t->mark) || asks(t) ||
-		    interrupted(p, q, i))
-			continue;
-		if (busy(t) ? waited_ms < PATIENCE_MS : resizing && most(l) != l->settled)
+	handlers->unsettled &= call && handlers->given != handlers->settled;
+	if (handlers->unsettled)
+		return true;
+	for (uint32_t i = 0, n = slots(p); waited_ms < PATIENCE_MS && i < n; i++)
+		if (acts(p, q, i, call && ledger_resizing(p->ledger)))
 			return true;
-	}
 	return false;
 }
 
 /*
- * Whether there are closed leases that are not collected. *OPEN: whether there are open ones with
- * something left.
+ * Whether there are closed leases that are not collected. *OPENED: whether there are open ones, but
+ * for that of the thread that asks and stands still.
  */
-static bool left_over(struct process *p, const struct room_question *q, bool *open)
+static bool left_over(struct process *p, const struct room_question *q, bool *opened)
 {
 	bool left = false;
 
-	*open = false;
+	*opened = false;
 	for (uint32_t i = 0, n = slots(p); i < n; i++) {
-		const struct lease *l = &p->limit.lease[i];
-
-		if (interrupted(p, q, i))
-			continue;
-		*open |= !l->closed && most(l) > charged(l, &p->wire->thread[i]);
-		left |= l->closed;
+		*opened |= p->limit.lease[i].state == OPEN && i != q->slot;
+		left |= p->limit.lease[i].state == CLOSED;
 	}
 	return left;
 }
@@ -446,11 +490,17 @@ static enum room_verdict fits(const struct process *p, const struct room_questio
 	return ROOM_FITS;
 }
 
+/* Whether it fits by what is known so far. */
+static bool is_room(const struct room_case *c, const struct room_rules *r)
+{
+	return !c->growth || (c->allocated <= r->limit && c->growth <= r->limit - c->allocated);
+}
+
 enum room_verdict limit_judge(struct process *p, const struct room_question *q,
 			      const struct room_rules *r, struct room_case *c)
 {
 	struct lease *own = &p->limit.lease[q->slot];
-	bool all, held, open, closed;
+	bool all, held, opened, closed, was_open;
 	uint64_t ms;
 
 	look(p);
@@ -462,22 +512,25 @@ enum room_verdict limit_judge(struct process *p, const struct room_question *q,
 	c->growth = c->charge = q->arg[0];
 	if (foreign(p, q))
 		c->growth = c->charge = 0;
-	if (!c->growth || (c->allocated <= r->limit && c->growth <= r->limit - c->allocated))
+	if (is_room(c, r))
 		return fits(p, q, r, c);
 	ms = waited(own, r->ms);
-	collect(p, q);
-	closed = left_over(p, q, &open);
-	if (open || (closed && !p->limit.fenced)) {
+	was_open = collect(p, q);
+	c->allocated = allocated(p, r->count, &held);
+	if (is_room(c, r))
+		return fits(p, q, r, c);
+	closed = left_over(p, q, &opened);
+	if (opened || (closed && !p->limit.fenced)) {
 		limit_close(p);
 		return ROOM_FENCE;
 	}
-	if ((closed || !all || held) && ms < PATIENCE_MS)
+	if ((closed || was_open || !all || held) && ms < PATIENCE_MS)
 		return ROOM_LATER;
 	if (!all || held)
 		stream_settle(p->stream, r->ms, false);
 	c->growth = growth(p, q, &c->charge);
 	c->allocated = allocated(p, r->count, &held);
-	if (!c->growth || (c->allocated <= r->limit && c->growth <= r->limit - c->allocated))
+	if (is_room(c, r))
 		return fits(p, q, r, c);
 	if (others_act(p, q, ms) || (r->final && !r->frozen && p->threads > 1 && ms < GRACE_MS))
 		return ROOM_LATER;
@@ -589,7 +642,7 @@ uint64_t limit_grant(struct process *p, const struct room_question *q, const str
 	}
 	own->charged += c->charge;
 	own->given += c->charge + c->ahead;
-	store64(&p->wire->thread[q->slot].given, own->given);
+	open_lease(p, q->slot);
 	return c->charge;
 }
 
@@ -599,7 +652,7 @@ uint64_t limit_refuse(struct process *p, const struct room_question *q)
 
 	own->looked_ms = own->answer = own->ahead = 0;
 	if (!q->handler)
-		store64(&p->wire->thread[q->slot].given, own->given);
+		open_lease(p, q->slot);
 	return ROOM_NONE;
 }
 
@@ -616,7 +669,7 @@ void limit_unanswered(struct process *p, uint32_t slot)
 	else {
 		own->charged -= own->answer;
 		own->given -= own->answer + own->ahead;
-		store64(&p->wire->thread[slot].given, own->given);
+		open_lease(p, slot);
 	}
 	own->answer = own->ahead = own->looked_ms = 0;
 }
