@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * limit_again.c - one thread allocates and frees a large block all the time, others have small ones, so that the program has little more than half of its limit at
- * once. At the end: how often anything was refused. Arguments: the others, ms.
+ * limit_again.c - one thread allocates and frees a large block all the time, others have small
+ * ones, so that the program has little more than half of its limit at once. At the end: how often
+ * anything was refused. Arguments: the others, ms.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -205,6 +205,18 @@ if want.search('handler'):
                 bad.append(f'status {r.rc}, {handled} handled, {refused} refused: {r.out} {r.err[-999:]}')
         mt.check(f'handler: maps while its thread allocates, {threads} threads', bad)
 
+# What is freed, and allocated again at once, while mtrun makes its sums is not counted twice. (Most likely at the
+# start, when the first thread has all room in advance.)
+if want.search('again'):
+    path = mt.build('limit_again.c', extra='-lpthread')
+    bad = []
+    for i in range(3000 if mt.SOAK else 100):
+        opts = ['-q', '-c', 'heap', '-l', '4M', '--on-limit', 'fail']
+        r = mt.plain([mt.MTRUN, *opts, path, str(i % 2 + 1), '8'])
+        if r.rc or r.out != b'0\n' or r.err:
+            bad.append(f'status {r.rc}: {r.out} {r.err[-999:]}')
+    mt.check('again: a large block that is freed and allocated all the time', bad)
+
 # mtrun's death grants.
 if want.search('killed'):
     path = mt.build('limit_wait.c')
