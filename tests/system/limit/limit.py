@@ -205,7 +205,7 @@ if want.search('handler'):
                 bad.append(f'status {r.rc}, {handled} handled, {refused} refused: {r.out} {r.err[-999:]}')
         mt.check(f'handler: maps while its thread allocates, {threads} threads', bad)
 
-# What is freed, and allocated again at once, while mtrun makes its sums is not counted twice. (Likeliest at the
+# What is freed and allocated again at once while mtrun makes its sums is not counted twice. (Likeliest at the
 # start, when the first thread has all room in advance.)
 if want.search('again'):
     path = mt.build('limit_again.c', extra='-lpthread')
