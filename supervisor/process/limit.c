@@ -458,19 +458,24 @@ static bool others_act(struct process *p, const struct room_question *q, uint64_
 }
 
 /*
- * Whether there are closed leases that are not collected. *OPENED: whether there are open ones, but
- * for that of the thread that asks and stands still.
+ * Whether there are closed leases that are not collected. *OPENED: open ones, *LEFT: with something
+ * left; but for that of the thread that asks and stands still.
  */
-static bool left_over(struct process *p, const struct room_question *q, bool *opened)
+static bool closed_ones(struct process *p, const struct room_question *q, bool *opened, bool *left)
 {
-	bool left = false;
+	bool closed = false;
 
-	*opened = false;
+	*opened = *left = false;
 	for (uint32_t i = 0, n = slots(p); i < n; i++) {
-		*opened |= p->limit.lease[i].state == OPEN && i != q->slot;
-		left |= p->limit.lease[i].state == CLOSED;
+		const struct lease *l = &p->limit.lease[i];
+
+		closed |= l->state == CLOSED;
+		if (l->state != OPEN || i == q->slot)
+			continue;
+		*opened = true;
+		*left |= most(l) > charged(l, &p->wire->thread[i]);
 	}
-	return left;
+	return closed;
 }
 
 /* How many bytes one thread may have in advance, when ROOM are left. */
@@ -500,7 +505,7 @@ enum room_verdict limit_judge(struct process *p, const struct room_question *q,
 			      const struct room_rules *r, struct room_case *c)
 {
 	struct lease *own = &p->limit.lease[q->slot];
-	bool all, held, opened, closed, was_open;
+	bool all, held, opened, left, closed, was_open;
 	uint64_t ms;
 
 	look(p);
@@ -519,8 +524,8 @@ enum room_verdict limit_judge(struct process *p, const struct room_question *q,
 	c->allocated = allocated(p, r->count, &held);
 	if (is_room(c, r))
 		return fits(p, q, r, c);
-	closed = left_over(p, q, &opened);
-	if (opened || (closed && !p->limit.fenced)) {
+	closed = closed_ones(p, q, &opened, &left);
+	if (left || (closed && !p->limit.fenced)) {
 		limit_close(p);
 		return ROOM_FENCE;
 	}
@@ -532,7 +537,13 @@ enum room_verdict limit_judge(struct process *p, const struct room_question *q,
 	c->allocated = allocated(p, r->count, &held);
 	if (is_room(c, r))
 		return fits(p, q, r, c);
-	if (others_act(p, q, ms) || (r->final && !r->frozen && p->threads > 1 && ms < GRACE_MS))
+	if (others_act(p, q, ms))
+		return ROOM_LATER;
+	if (opened) {
+		limit_close(p);
+		return ROOM_FENCE;
+	}
+	if (r->final && !r->frozen && p->threads > 1 && ms < GRACE_MS)
 		return ROOM_LATER;
 	return ROOM_CROSSES;
 }
