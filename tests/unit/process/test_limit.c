@@ -980,6 +980,40 @@ static void test_forged(void)
 	}
 }
 
+/* What it says of its books while a handler asks in their middle. */
+static void test_forged_within(void)
+{
+	static const uint64_t odd[] = { 0,    1,    2,		999,	    1000,
+					1001, 3250, 1ull << 62, 1ull << 63, UINT64_MAX };
+	const size_t n = sizeof(odd) / sizeof(*odd);
+	struct room_case c;
+
+	for (size_t i = 0; i < n * n && !test_bad; i++) {
+		struct room_question q = asks_for(0, ROOM_BLOCK, 1);
+		enum room_verdict v = ROOM_LATER;
+		struct process p;
+
+		limited(&p, 3);
+		given(&p, 2, 0x20000, 400, 10000, &c);
+		given(&p, 1, 0x10000, 1000, 10000, &c);
+		thread(&p, 1)->fs = 0x3000;
+		thread(&p, 1)->mark = 0x7ffe0000 | 1;
+		thread(&p, 1)->settles = odd[i % n];
+		thread(&p, 1)->charging = odd[i / n];
+		waits(&p, 1, ROOM_BLOCK | ROOM_HANDLER);
+		q.handler = true; /* another one, which does not wait for that one */
+		for (int k = 0; k < 3 && v != ROOM_CROSSES; k++) {
+			v = judge(&p, q, 1400, 1, &c);
+			if (v == ROOM_FENCE)
+				limit_fenced(&p);
+		}
+		CHECK_EQ(v, ROOM_CROSSES);
+		CHECK(c.allocated >= 1400 && c.allocated <= 10000);
+		CHECK_EQ(judge(&p, q, 20000, 1, &c), ROOM_FITS);
+		done(&p);
+	}
+}
+
 int main(void)
 {
 	RUN(test_refusals);
@@ -1011,5 +1045,6 @@ int main(void)
 	RUN(test_above_failed);
 	RUN(test_above_foreign);
 	RUN(test_forged);
+	RUN(test_forged_within);
 	return test_status();
 }
