@@ -69,9 +69,9 @@ struct lease {
 	uint64_t answer, ahead; /* what was last granted; 0 if that was refused */
 	bool handler;		/* ... to a handler */
 	/*
-	 * OPEN: its thread may charge what `given` says over there, and what it frees. CLOSED:
-	 * `given` is 0 there, but the thread may not have seen that yet. COLLECTED: it charges
-	 * nothing without asking, and what it has charged is known.
+	 * OPEN: its thread may charge what `given` says over there, and again what it frees.
+	 * CLOSED: `given` is 0 there, but the thread may not have seen that yet. COLLECTED: it
+	 * charges nothing without asking, and what it has charged is known.
 	 */
 	enum { COLLECTED, OPEN, CLOSED } state;
 	bool unsettled; /* of HANDLERS: an event may be in the ring that is not settled yet */
@@ -458,8 +458,8 @@ static bool others_act(struct process *p, const struct room_question *q, uint64_
 }
 
 /*
- * Whether there are closed leases that are not collected. *OPENED: open ones, *LEFT: with something
- * left; but for that of the thread that asks and stands still.
+ * Whether there are closed leases that are not collected. *OPENED: whether others than the thread
+ * that asks have open ones; *LEFT: whether any of those has something left.
  */
 static bool closed_ones(struct process *p, const struct room_question *q, bool *opened, bool *left)
 {

@@ -7,21 +7,15 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "../lib/small.h"
 
 #define SMALL  200
 #define LARGE  (2500 << 10)
 #define OTHERS 8
 
-static unsigned long end, refused;
-
-static unsigned long now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (unsigned long)t.tv_sec * 1000 + (unsigned long)t.tv_nsec / 1000000;
-}
+static uint64_t end; /* ns */
+static unsigned long refused;
 
 static void *take(size_t size)
 {
@@ -36,7 +30,7 @@ static void *run(void *unused)
 {
 	void *volatile kept[SMALL] = { 0 };
 
-	for (unsigned i = 0; now() < end; i++)
+	for (unsigned i = 0; now_ns() < end; i++)
 		for (unsigned k = 0; k < SMALL; k++) {
 			free(kept[k]);
 			kept[k] = take(16 + (i * 37 + k * 101) % 1000);
@@ -51,10 +45,10 @@ int main(int argc, char **argv)
 	int others = argc > 1 ? atoi(argv[1]) : 1;
 	pthread_t thread[OTHERS];
 
-	end = now() + (argc > 2 ? strtoul(argv[2], NULL, 10) : 1000);
+	end = now_ns() + (argc > 2 ? strtoul(argv[2], NULL, 10) : 1000) * 1000000;
 	for (int i = 0; i < others && i < OTHERS; i++)
 		pthread_create(&thread[i], NULL, run, NULL);
-	while (now() < end)
+	while (now_ns() < end)
 		for (int i = 0; i < 50; i++)
 			free(take(LARGE));
 	for (int i = 0; i < others && i < OTHERS; i++)

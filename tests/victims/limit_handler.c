@@ -13,20 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../lib/small.h"
+
 #define SMALL 200
 #define LARGE (2500 << 10)
 #define PAGES (16 * 4096)
 
 static unsigned long handled, refused;
-static unsigned long end;
-
-static unsigned long now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (unsigned long)t.tv_sec * 1000 + (unsigned long)t.tv_nsec / 1000000;
-}
+static uint64_t end; /* ns */
 
 static void handler(int sig)
 {
@@ -66,7 +60,7 @@ static void *run(void *large)
 	void *volatile kept[SMALL] = { 0 };
 
 	set_timer();
-	for (unsigned i = 0; now() < end; i++) {
+	for (unsigned i = 0; now_ns() < end; i++) {
 		for (unsigned k = 0; k < SMALL; k++) {
 			free(kept[k]);
 			kept[k] = take(16 + (i * 37 + k * 101) % 1000);
@@ -85,7 +79,7 @@ int main(int argc, char **argv)
 	pthread_t thread[8];
 
 	signal(SIGUSR1, handler);
-	end = now() + (argc > 2 ? strtoul(argv[2], NULL, 10) : 1000);
+	end = now_ns() + (argc > 2 ? strtoul(argv[2], NULL, 10) : 1000) * 1000000;
 	for (int i = 1; i < threads; i++)
 		pthread_create(&thread[i], NULL, run, NULL);
 	run(thread);
