@@ -98,6 +98,7 @@ def processes(pid):
 
 def ended(_, frame):
     """tests/run ends what takes too long: where the test was, and what its processes did."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)       # timeout(1) sends a second one, to its group
     where = ''.join(traceback.format_stack(frame)[-4:])
     os.write(1, (where + '\n'.join(processes(os.getpid())[:30]) + '\n').encode())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
