@@ -22,11 +22,15 @@ static uint64_t us(void)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
+/* A thread may lose its processor between its look at the clock and here: LAST never goes back. */
 static void get_on(void)
 {
-	uint64_t now = us(), before = __atomic_exchange_n(&last, now, __ATOMIC_RELAXED),
+	uint64_t now = us(), before = __atomic_load_n(&last, __ATOMIC_RELAXED),
 		 most = __atomic_load_n(&longest, __ATOMIC_RELAXED);
 
+	while (now > before && !__atomic_compare_exchange_n(&last, &before, now, 1,
+							    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
 	while (now > before && now - before > most &&
 	       !__atomic_compare_exchange_n(&longest, &most, now - before, 1, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED))
