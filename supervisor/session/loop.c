@@ -221,6 +221,8 @@ void session_take_signals(struct session *s)
 
 	while (read(s->signals, &info, sizeof(info)) == sizeof(info)) {
 		s->asking.news += info.ssi_signo != SIGCHLD;
+		if (info.ssi_signo == SIGCHLD)
+			tracer_told();
 		s->hung_up |= info.ssi_signo == SIGHUP && info.ssi_code == SI_KERNEL;
 		if (info.ssi_signo == SIGUSR1) {
 			if (s->on_dump)
@@ -365,12 +367,13 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 	struct watch watch[WATCHES];
 	nfds_t watches = s->watches;
 	eventfd_t ignored;
-	uint64_t seen = s->asking.news;
+	uint64_t seen = s->asking.news, owed;
 	bool filling, mute;
 	int64_t nap_us;
 	int stops;
 
 	stops = session_serve_stops(s);
+	owed = tracer_owed_us();
 	session_serve_questions(s);
 	session_serve_handovers(s);
 	*something = s->asking.news != seen;
@@ -395,6 +398,8 @@ int loop_turn(struct session *s, int timeout_ms, bool *something)
 	nap_us = filling ? 0 : timeout_ms < 0 ? -1 : timeout_ms * 1000ll;
 	if (mute && nap_us > s->nap_us)
 		nap_us = s->nap_us;
+	if (nap_us && owed < INT64_MAX && (nap_us < 0 || (int64_t)owed < nap_us))
+		nap_us = (int64_t)owed;
 	if ((!filling || watches) && asking_poll(s, fds, 2 + watches, nap_us) < 0 && errno != EINTR)
 		return -errno;
 	if (mute)

@@ -50,6 +50,13 @@ int tracer_flags(pid_t tid, unsigned flags) MUST_USE;
  */
 int tracer_next(struct event *event) MUST_USE;
 /*
+ * A SIGCHLD was taken: with thousands of tracees tracer_next() looks at all of them only after one,
+ * and not too often.
+ */
+void tracer_told(void);
+/* In how many microseconds it may look, if there may be events; UINT64_MAX: there are none. */
+uint64_t tracer_owed_us(void);
+/*
  * Waits for an event of TID, at most MS milliseconds: 1, or 0 on time-out, or -errno (-ESRCH: it
  * is a first thread that has ended before the others). EVENT_GONE is told by tracer_next() once
  * more, as the session's records depend on it.
