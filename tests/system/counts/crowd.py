@@ -6,7 +6,8 @@ crowd.py - many threads: what they have allocated is counted exactly, and what m
 is as much as they need. A thousand that allocate a little take some of its addresses and memory, those that come
 and go one after the other nearly none, and the busy ones no more than the large rings that they fill. And
 however much they have to tell, a signal to mtrun is taken at once. More threads than there is room for lose
-events, which is said; that neither slows the program down nor keeps mtrun in it.
+events, which is said; that neither slows the program down nor keeps mtrun in it. To start very many takes mtrun not
+much more than the program itself.
 """
 import os
 import re
@@ -139,6 +140,31 @@ def throng(v):
     return bad
 
 
+def started(path):
+    """Problems of the start of ten thousand threads: what mtrun takes for it grows with their number, not with its square."""
+    def cpu_ms(pid):
+        with open(f'/proc/{pid}/stat') as f:
+            return sum(map(int, f.read().rsplit(')', 1)[1].split()[11:13])) * 1000 / os.sysconf('SC_CLK_TCK')
+
+    p = mt.popen([path, '1', 'idle'], stdout=subprocess.PIPE)
+    p.stdout.readline()
+    alone = cpu_ms(p.pid)
+    mt.end_group(p)
+    a = mt.Launched([path, '1', 'idle'])
+    a.p.stdout.readline()
+    ours = a.json('status')['mtrun']['cpu_ms']
+    began = time.monotonic()
+    a.p.send_signal(signal.SIGTERM)
+    rest = a.p.stdout.readline().decode()
+    took = time.monotonic() - began
+    a.end()
+    print(f'# {ours:.0f} ms of processor time; the program alone {alone:.0f} ms')
+    return [f'{ours} ms of processor time, the program alone {alone:.0f}'] * (ours > 5 * alone * mt.SLOW) + \
+        [f'it says {rest!r}'] * (not re.match(r'turns [1-9].* wrong 0 ', rest)) + [f'it ends after {took:.1f} s'] * (took > 20 * mt.SLOW)
+
+
+if path := mt.build('attach.c'):
+    mt.check('ten thousand threads are started', started(path))
 if path := mt.build('throng.c'):
     v = mt.popen([path, str(THRONG)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     mt.check('more threads than there is room for', throng(v))
