@@ -296,14 +296,15 @@ static int draw_expected(void)
 
 /* Looks at all tracees. */
 static struct {
-	uint64_t ended, took; /* us: when the last one was, and how long it took */
+	uint64_t ended, last; /* us: when the last one was, and how long it took */
+	uint64_t took;	      /* the shorter of the last two: one may have had no processor */
 	bool told;	      /* since it began a SIGCHLD has come */
 } look;
-#define DEAR_US	  50	 /* a look that takes longer is spared where it can be */
-#define UNTOLD_US 8000	 /* one without a SIGCHLD: not every end has to be told of by that */
-#define SHARE	  4	 /* looks take a fifth of the time at most, */
-#define UNTOLD	  32	 /* and a 33rd of it while no SIGCHLD comes */
-#define LATEST_US 200000 /* though one may have seemed long because mtrun had no processor */
+#define DEAR_US	  50   /* a look that takes longer is spared where it can be */
+#define UNTOLD_US 8000 /* one without a SIGCHLD: not every end has to be told of by that */
+#define SHARE	  4    /* looks take a fifth of the time at most, */
+#define UNTOLD	  32   /* and a 33rd of it while no SIGCHLD comes */
+#define LATEST_US 200000
 
 void tracer_told(void) { look.told = true; }
 
@@ -415,7 +416,8 @@ static int draw_any(void)
 			int err = tid < 0 ? -errno : 0;
 
 			look.ended = clock_us();
-			look.took = look.ended - began;
+			look.took = least(look.last, look.ended - began);
+			look.last = look.ended - began;
 			return err;
 		}
 		collect(tid, status);
