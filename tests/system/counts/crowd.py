@@ -6,8 +6,8 @@ crowd.py - many threads: what they have allocated is counted exactly, and what m
 is as much as they need. A thousand that allocate a little take some of its addresses and memory, those that come
 and go one after the other nearly none, and the busy ones no more than the large rings that they fill. And
 however much they have to tell, a signal to mtrun is taken at once. More threads than there is room for lose
-events, which is said; that neither slows the program down nor keeps mtrun in it. To start very many takes mtrun
-not much more than the program itself.
+events, which is said; that neither slows the program down nor keeps mtrun in it. To start very many takes
+mtrun not much more than the program itself.
 """
 import os
 import re
@@ -141,7 +141,7 @@ def throng(v):
 
 
 def started(path):
-    """Problems of the start of ten thousand threads: what mtrun takes for it does not grow with their square."""
+    """Problems of the start of ten thousand threads: what mtrun takes does not grow with their square."""
     def cpu_ms(pid):
         with open(f'/proc/{pid}/stat') as f:
             return sum(map(int, f.read().rsplit(')', 1)[1].split()[11:13])) * 1000 / os.sysconf('SC_CLK_TCK')
@@ -159,7 +159,7 @@ def started(path):
     took = time.monotonic() - began
     a.end()
     print(f'# {ours:.0f} ms of processor time; the program alone {alone:.0f} ms')
-    bad = [] if ours <= 5 * alone * mt.SLOW else [f'{ours} ms of processor time, the program alone {alone:.0f}']
+    bad = [] if ours <= 5 * alone * mt.SLOW else [f'{ours} ms of processor time, alone {alone:.0f}']
     bad += [] if re.match(r'turns [1-9].* wrong 0 ', rest) else [f'it says {rest!r}']
     return bad + ([] if took <= 20 * mt.SLOW else [f'it ends after {took:.1f} s'])
 
