@@ -181,20 +181,52 @@ static int drawn_room(void)
 	return array_room(&drawn.event, drawn.count, &drawn.room, sizeof(*drawn.event));
 }
 
+/* The last ones that have started another thread, and those: the latest first. */
+#define STARTERS 8
+static pid_t starter[STARTERS];
+
+static void note_starter(pid_t tid)
+{
+	size_t at = 0;
+
+	while (at < STARTERS - 1 && starter[at] != tid)
+		at++;
+	memmove(starter + 1, starter, at * sizeof(*starter));
+	starter[0] = tid;
+}
+
+static void collect(pid_t tid, int status)
+{
+	struct event *e = &drawn.event[drawn.count++];
+
+	decode(tid, status, e);
+	if (e->kind != EVENT_CLONE)
+		return;
+	note_starter((pid_t)e->value);
+	note_starter(tid);
+}
+
+/* Collects the event of TID, if it has one: 1, else 0; -ENOMEM. */
+static int draw_one(pid_t tid)
+{
+	int status;
+
+	if (drawn_room())
+		return -ENOMEM;
+	if (waitpid(tid, &status, __WALL | __WNOTHREAD | WNOHANG) <= 0)
+		return 0;
+	(void)has_come(tid);
+	collect(tid, status);
+	return 1;
+}
+
 /* ---- going on ------------------------------------------------------------ */
 
 /* Resumes TID. If it is at another stop already, -ESRCH: that event is collected, to be served. */
 static int go_on(enum __ptrace_request request, pid_t tid, int signal)
 {
-	int status;
-
-	if (drawn_find(tid))
+	if (drawn_find(tid) || draw_one(tid) > 0)
 		return -ESRCH;
-	if (drawn_room() == 0 && waitpid(tid, &status, __WALL | WNOHANG) > 0) {
-		(void)has_come(tid);
-		decode(tid, status, &drawn.event[drawn.count++]);
-		return -ESRCH;
-	}
 	return call(request, tid, NULL, (void *)(long)signal);
 }
 
@@ -322,48 +354,16 @@ static bool is_news(uint64_t now)
 	return look.told || now - look.ended >= (pause < UNTOLD_US ? UNTOLD_US : pause);
 }
 
-/* The last ones that have started another thread, and those: the latest first. */
-#define STARTERS 8
-static pid_t starter[STARTERS];
-
-static void note_starter(pid_t tid)
-{
-	size_t at = 0;
-
-	while (at < STARTERS - 1 && starter[at] != tid)
-		at++;
-	memmove(starter + 1, starter, at * sizeof(*starter));
-	starter[0] = tid;
-}
-
-static void collect(pid_t tid, int status)
-{
-	struct event *e = &drawn.event[drawn.count++];
-
-	decode(tid, status, e);
-	if (e->kind != EVENT_CLONE)
-		return;
-	note_starter((pid_t)e->value);
-	note_starter(tid);
-}
-
-/* Collects the events of those. 0 or -ENOMEM. */
+/* Collects the events of the STARTERS. 0 or -ENOMEM. */
 static int draw_starters(void)
 {
 	pid_t likely[STARTERS];
-	int status, err = 0;
+	int got = 0;
 
 	memcpy(likely, starter, sizeof(likely)); /* what is collected changes their order */
-	for (size_t i = 0; i < STARTERS && !err; i++) {
-		pid_t tid = likely[i];
-
-		err = drawn_room();
-		if (!err && tid && waitpid(tid, &status, __WALL | __WNOTHREAD | WNOHANG) > 0) {
-			(void)has_come(tid);
-			collect(tid, status);
-		}
-	}
-	return err;
+	for (size_t i = 0; i < STARTERS && got >= 0; i++)
+		got = likely[i] ? draw_one(likely[i]) : 0;
+	return got < 0 ? got : 0;
 }
 
 static bool is_dear(void) { return look.took >= DEAR_US; }
@@ -386,14 +386,11 @@ uint64_t tracer_owed_us(void)
  */
 static int draw_neighbours(pid_t tid)
 {
-	int status, err = drawn_room();
+	int got = 1;
 
-	while (!err && --tid > 0 && waitpid(tid, &status, __WALL | __WNOTHREAD | WNOHANG) > 0) {
-		(void)has_come(tid);
-		collect(tid, status);
-		err = drawn_room();
-	}
-	return err;
+	while (got > 0)
+		got = --tid > 0 ? draw_one(tid) : 0;
+	return got;
 }
 
 /* Looks at all. 0, or -errno; -ECHILD: no tracees are left. */
